@@ -1,0 +1,54 @@
+# Everything runs inside .venv, which the first target that needs it creates.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+OUT := out
+
+.DEFAULT_GOAL := help
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[plot,cli]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[all,dev]'
+	@touch $@
+
+.PHONY: help
+help: ## List the targets.
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+.PHONY: demo
+demo: $(VENV)/.demo ## Spoil a data set and compare mean, median, trimmed mean and outvote with the truth.
+	@$(BIN)/python -m outvote.demo --figure $(OUT)/demo.png
+
+.PHONY: test
+test: $(VENV)/.dev ## Run the tests with coverage (line and branch, at least 98 %).
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+
+.PHONY: test-theory
+test-theory: $(VENV)/.dev ## Run the coverage simulations of the certificates at full length.
+	OUTVOTE_THEORY=long $(BIN)/python -m pytest -n 2 tests/theory
+
+.PHONY: lint
+lint: $(VENV)/.dev ## Check style (ruff) and types (mypy, strict).
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.PHONY: format
+format: $(VENV)/.dev ## Let ruff rewrite what it can.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: $(VENV)/.dev ## Print the cost of each estimator as a ratio to its plain counterpart.
+	$(BIN)/python benchmarks/run.py
+
+.PHONY: clean
+clean: ## Remove the environment and everything generated.
+	rm -rf $(VENV) $(OUT) dist build .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,80 @@
+"""Means, U-statistics and differences that hold when part of the data is corrupt.
+
+Cut the rows into more than twice as many blocks as there can be corrupt rows, compute on every block, take the
+median: the clean blocks outvote the others.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0.dev0"
+
+# Names load their module when first used, so that `import outvote` costs no more than `import numpy`.
+_HOMES = {
+    "BlockPlan": "plans",
+    "Bounded": "assumptions",
+    "Certificate": "certificate",
+    "Contamination": "contamination",
+    "SubGaussian": "assumptions",
+    "FiniteVariance": "assumptions",
+    "FiniteKurtosis": "assumptions",
+    "GridPlan": "plans",
+    "Kernel": "kernels",
+    "RobustEstimate": "results",
+    "difference": "estimate",
+    "mean": "estimate",
+    "plan_blocks": "blocks",
+    "rows_needed": "blocks",
+    "u_statistic": "estimate",
+}
+_MODULES = ("certificate", "contamination", "kernels", "paper", "plotting")
+
+__all__ = [
+    "BlockPlan",
+    "Bounded",
+    "Certificate",
+    "Contamination",
+    "FiniteKurtosis",
+    "FiniteVariance",
+    "GridPlan",
+    "Kernel",
+    "RobustEstimate",
+    "SubGaussian",
+    "certificate",
+    "contamination",
+    "difference",
+    "kernels",
+    "mean",
+    "paper",
+    "plan_blocks",
+    "plotting",
+    "rows_needed",
+    "u_statistic",
+]
+
+if TYPE_CHECKING:
+    from outvote import certificate, contamination, kernels, paper, plotting
+    from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
+    from outvote.blocks import plan_blocks, rows_needed
+    from outvote.certificate import Certificate
+    from outvote.contamination import Contamination
+    from outvote.estimate import difference, mean, u_statistic
+    from outvote.kernels import Kernel
+    from outvote.plans import BlockPlan, GridPlan
+    from outvote.results import RobustEstimate
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f"outvote.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return importlib.import_module(f"outvote.{name}")
+    raise AttributeError(f"module 'outvote' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_MODULES})

@@ -1,0 +1,23 @@
+"""How far an answer can be from the truth, and on what grounds."""
+
+from outvote.certificate.document import Certificate, Provenance, log_failure
+from outvote.certificate.radii import expected_error, mean_squared_error, radius
+from outvote.certificate.unscaled import (
+    OrderStatisticInterval,
+    order_statistic_interval,
+    sigma_free_radius,
+    sigma_upper,
+)
+
+__all__ = [
+    "Certificate",
+    "OrderStatisticInterval",
+    "Provenance",
+    "expected_error",
+    "log_failure",
+    "mean_squared_error",
+    "order_statistic_interval",
+    "radius",
+    "sigma_free_radius",
+    "sigma_upper",
+]

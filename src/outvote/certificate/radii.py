@@ -1,0 +1,280 @@
+"""Certified radii and expected errors of the vote of given blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from outvote import votes
+from outvote.assumptions import Assumption
+from outvote.certificate.document import log_failure
+from outvote.votes import Adversary, Alternative, check_choice
+
+Grid = Literal["full", "diagonal"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """The arguments that describe the blocks, checked: one entry per sample in each tuple."""
+
+    counts: tuple[int, ...]
+    sizes: tuple[Any, ...]
+    bad: tuple[int, ...]
+    degrees: tuple[int, ...]
+    rates: tuple[float, ...] | None
+    full: bool
+
+    @property
+    def equal(self) -> bool:
+        return all(np.ndim(size) == 0 for size in self.sizes)
+
+    @property
+    def smallest(self) -> tuple[float, ...]:
+        return tuple(float(np.min(size)) for size in self.sizes)
+
+
+def _check_blocks(
+    n_blocks: int | Sequence[int],
+    block_size: Any,
+    n_corrupt: int | Sequence[int] | None,
+    huber_rate: float | Sequence[float] | None,
+    degrees: Sequence[int],
+    grid: Grid,
+) -> _Blocks:
+    """Give every argument one entry per sample, and check that they fit together."""
+    check_choice("grid", grid, Grid)
+    if (n_corrupt is None) == (huber_rate is None):
+        raise ValueError(
+            f"give exactly one of n_corrupt={n_corrupt!r} and huber_rate={huber_rate!r}; n_corrupt=0 if no "
+            "row is corrupt"
+        )
+    degrees = tuple(degrees)
+    if degrees == (1,) and np.ndim(n_blocks):
+        degrees = (1,) * np.size(n_blocks)
+    n_samples = len(degrees)
+    counts = _per_sample("n_blocks", n_blocks, n_samples)
+    for count in counts:
+        if not isinstance(count, int | np.integer) or count < 1:
+            raise ValueError(f"n_blocks={n_blocks!r} must be at least 1 block, for instance n_blocks=41")
+    per_sample = n_samples > 1 or np.ndim(n_blocks) == 1
+    if per_sample and isinstance(block_size, tuple) and len(block_size) == n_samples:
+        sizes: tuple[Any, ...] = block_size
+    else:
+        sizes = (block_size,) * n_samples if np.ndim(block_size) == 0 else (block_size,)
+    if len(sizes) != n_samples:
+        raise ValueError(f"block_size={block_size!r} must be a tuple of {n_samples} sizes, one per sample")
+    sizes = tuple(_sizes(size, count) for size, count in zip(sizes, counts, strict=True))
+    bad: tuple[int, ...] = (0,) * n_samples
+    rates = None
+    if n_corrupt is not None:
+        bad = _per_sample("n_corrupt", n_corrupt, n_samples)
+        if any(not isinstance(b, int | np.integer) or b < 0 for b in bad):
+            raise ValueError(f"n_corrupt={n_corrupt!r} must be a count of rows, 0 or more, for each sample")
+    else:
+        rates = _per_sample("huber_rate", huber_rate, n_samples)
+        if any(not 0 <= rate < 1 for rate in rates):
+            raise ValueError(f"huber_rate={huber_rate!r} must be in [0, 1), for instance huber_rate=0.01")
+    full = n_samples > 1 and grid == "full"
+    if full and rates is not None:
+        raise ValueError(
+            f"huber_rate={huber_rate!r} has no certificate on a full grid: use grid='diagonal', or n_corrupt"
+        )
+    if not full and len(set(counts)) > 1:
+        raise ValueError(f"n_blocks={n_blocks!r}: a diagonal needs the same number of blocks in each sample")
+    return _Blocks(counts, sizes, bad, degrees, rates, full)
+
+
+def _per_sample(name: str, value: Any, n_samples: int) -> tuple[Any, ...]:
+    """Spread a scalar over the samples, or check the length of a sequence."""
+    entries = tuple(value) if np.ndim(value) else (value,) * n_samples
+    if len(entries) != n_samples:
+        raise ValueError(f"{name}={value!r} must have {n_samples} entries, one per sample")
+    return entries
+
+
+def _sizes(size: Any, count: int) -> Any:
+    """Return one size, or the array of the sizes of `count` blocks if they differ."""
+    array = np.asarray(size)
+    if array.ndim and array.shape != (count,):
+        raise ValueError(f"block_size has {array.size} sizes for n_blocks={count}: give one size per block")
+    return int(array.flat[0]) if array.size and (array == array.flat[0]).all() else array
+
+
+def radius(
+    *,
+    n_blocks: int | Sequence[int],
+    n_corrupt: int | Sequence[int] | None = None,
+    block_size: Any,
+    confidence: float | None = None,
+    delta: float | None = None,
+    assume: Assumption,
+    vote: str = "median",
+    adversary: Adversary = "oblivious",
+    degrees: Sequence[int] = (1,),
+    grid: Grid = "full",
+    alternative: Alternative = "two-sided",
+    huber_rate: float | Sequence[float] | None = None,
+) -> float:
+    """Certified radius: the vote of the blocks is within it of the truth, with the confidence asked.
+
+    Parameters
+    ----------
+    n_blocks : int or tuple of int
+        Number of blocks (K), one per sample.
+    n_corrupt : int or tuple of int
+        Most rows that may be corrupt, in each sample.
+    block_size : int, sequence of int, or tuple of those
+        Rows in each block: one number if all are equal, a sequence of K numbers if not; a tuple with
+        one entry per sample if there are several. A full grid of unequal blocks is treated as if all
+        had the smallest size.
+    confidence, delta : float
+        Exactly one: the confidence, or the failure probability, which may be as small as 1e-300.
+    assume : Assumption
+        What is known of the clean values.
+    vote : {"median"}
+        How block values become one.
+    adversary : {"oblivious", "adaptive"}
+        Whether the corrupt positions are independent of the clean values.
+    degrees : sequence of int, default (1,)
+        Degree of the kernel in each sample; (1,) is a mean.
+    grid : {"full", "diagonal"}
+        With several samples: every combination of blocks votes, or block k of each sample together.
+    alternative : {"two-sided", "less", "greater"}
+        Two-sided, or the radius of a bound on one side.
+    huber_rate : float or tuple of float, optional
+        Instead of `n_corrupt`: each row is an outlier with this probability (Huber's model).
+
+    Returns
+    -------
+    float
+        Infinite when the blocks cannot outvote the corrupt ones (K <= 2·n_corrupt).
+
+    Examples
+    --------
+    >>> from outvote.assumptions import FiniteVariance
+    >>> round(radius(n_blocks=41, n_corrupt=10, block_size=24, confidence=0.95,
+    ...              assume=FiniteVariance(1.0)), 3)
+    0.392
+    >>> radius(n_blocks=20, n_corrupt=10, block_size=50, confidence=0.95, assume=FiniteVariance(1.0))
+    inf
+    """
+    if vote != "median":
+        raise ValueError(f"vote={vote!r} must be 'median', the only vote with a certificate here")
+    check_choice("adversary", adversary, Adversary)
+    check_choice("alternative", alternative, Alternative)
+    log_delta = log_failure(confidence, delta)
+    blocks = _check_blocks(n_blocks, block_size, n_corrupt, huber_rate, degrees, grid)
+    if blocks.rates is not None and adversary != "oblivious":
+        raise ValueError(
+            f"adversary={adversary!r} contradicts huber_rate={huber_rate!r}, under which chance picks the "
+            "corrupt rows: use adversary='oblivious', or n_corrupt"
+        )
+    terms: votes.Terms = {
+        "log_delta": log_delta,
+        "assume": assume,
+        "degrees": blocks.degrees,
+        "adversary": adversary,
+        "alternative": alternative,
+    }
+    if blocks.full:
+        return float(votes.grid_radius(blocks.counts, blocks.bad, blocks.smallest, **terms))
+    if not blocks.equal:
+        sizes = tuple(np.broadcast_to(size, blocks.counts[:1]) for size in blocks.sizes)
+        return votes.unequal_radius(sum(blocks.bad), sizes, huber_rates=blocks.rates, **terms)
+    if blocks.rates is not None:
+        return float(votes.huber_radius(blocks.counts[0], blocks.sizes, huber_rates=blocks.rates, **terms))
+    return float(votes.median_radius(blocks.counts[0], sum(blocks.bad), blocks.sizes, **terms))
+
+
+def expected_error(
+    *,
+    n_blocks: int | Sequence[int],
+    n_corrupt: int | Sequence[int],
+    block_size: Any,
+    assume: Assumption,
+    adversary: Adversary = "oblivious",
+    degrees: Sequence[int] = (1,),
+    grid: Grid = "full",
+) -> float:
+    """Bound the expected absolute error of the median vote.
+
+    With ``(N, m)`` of :func:`outvote.votes.threshold` and the block sd,
+    ``E|error| <= sd·Γ(m-½)Γ(N+1)/(Γ(m)Γ(N+½))``. Unequal blocks are treated as if all had the smallest
+    size. Parameters are those of :func:`radius`.
+
+    Examples
+    --------
+    >>> from outvote.assumptions import FiniteVariance
+    >>> round(expected_error(n_blocks=41, n_corrupt=10, block_size=24, assume=FiniteVariance(1.0)), 3)
+    0.356
+    """
+    return _moment(1, n_blocks, n_corrupt, block_size, assume, adversary, degrees, grid)
+
+
+def mean_squared_error(
+    *,
+    n_blocks: int | Sequence[int],
+    n_corrupt: int | Sequence[int],
+    block_size: Any,
+    assume: Assumption,
+    adversary: Adversary = "oblivious",
+    degrees: Sequence[int] = (1,),
+    grid: Grid = "full",
+) -> float:
+    """Bound the mean squared error of the median vote, ``sd²·N/(m-1)``; infinite if m < 2.
+
+    Unequal blocks are treated as if all had the smallest size. Parameters are those of :func:`radius`.
+
+    Examples
+    --------
+    >>> from outvote.assumptions import FiniteVariance
+    >>> round(mean_squared_error(n_blocks=41, n_corrupt=10, block_size=24, assume=FiniteVariance(1.0)), 4)
+    0.1292
+    """
+    return _moment(2, n_blocks, n_corrupt, block_size, assume, adversary, degrees, grid)
+
+
+def _moment(
+    order: int,
+    n_blocks: int | Sequence[int],
+    n_corrupt: int | Sequence[int],
+    block_size: Any,
+    assume: Assumption,
+    adversary: Adversary,
+    degrees: Sequence[int],
+    grid: Grid,
+) -> float:
+    """Bound E|error|^order, the integral of the failure probability with Chebyshev's p = (sd/t)².
+
+    For the median that probability is at most P(Beta(m, N-m+1) <= p), so the moment is at most
+    sd^order·E Beta^(-order/2). For a full grid it is at most E(Bin(N, p) - i)₊/(fN - i) for each i.
+    """
+    from scipy.special import gammaln
+
+    check_choice("adversary", adversary, Adversary)
+    blocks = _check_blocks(n_blocks, block_size, n_corrupt, None, degrees, grid)
+    sd = float(assume.tail(blocks.smallest, blocks.degrees).sd)
+    half = order / 2
+    if not blocks.full:
+        n, m = (float(a) for a in votes.threshold(blocks.counts[0], sum(blocks.bad), adversary))
+        if m <= half:
+            return math.inf
+        log_ratio = gammaln(m - half) + gammaln(n + 1) - gammaln(m) - gammaln(n + 1 - half)
+        return sd**order * math.exp(log_ratio) * (1 + 1e-9)
+    n, fraction = (float(a) for a in votes.grid_threshold(blocks.counts, blocks.bad, adversary))
+    needed = fraction * n
+    first = 1 if order == 2 else 0  # the integral of P(Bin >= 1) diverges for the square
+    if needed <= first:
+        return math.inf
+    # sd^order·(1 + Σ_{j>i} (j-i)·w_j / (fN-i)), w_j the integral of P(Bin(N, p) = j) beyond t = sd.
+    j = np.arange(1.0, n + 1)
+    log_w = gammaln(n + 1) - gammaln(j + 1) + gammaln(np.maximum(j - half, 0.5)) - gammaln(n + 1 - half)
+    weights = np.where(j > half, half * np.exp(log_w), 0.0)
+    beyond = np.cumsum(weights[::-1])[::-1]  # Σ_{j>=k} w_j, k = 1..N
+    excess = np.append(np.cumsum(beyond[::-1])[::-1], 0.0)  # Σ_{j>i} (j-i)·w_j, i = 0..N
+    i = np.arange(first, math.ceil(needed))
+    return float(sd**order * (1 + (excess[i] / (needed - i)).min()) * (1 + 1e-9))

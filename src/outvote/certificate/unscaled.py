@@ -1,0 +1,194 @@
+"""Without a known scale: a bound on it from the rows, or an interval from the order of the blocks alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outvote import votes
+from outvote.assumptions import FiniteKurtosis
+from outvote.certificate.document import log_failure
+from outvote.votes import Adversary, Alternative, check_choice
+
+
+def sigma_upper(
+    variance: ArrayLike,
+    *,
+    kurtosis: float,
+    n_blocks: int,
+    n_corrupt: int,
+    block_size: int,
+    confidence: float | None = None,
+    delta: float | None = None,
+    adversary: Adversary = "oblivious",
+) -> NDArray[np.float64]:
+    """Upper bound on the standard deviation of clean rows whose kurtosis is at most `kurtosis`.
+
+    Parameters
+    ----------
+    variance : float or array
+        Median over the blocks of the block variances (divisor B - 1).
+    kurtosis : float
+        Bound on the kurtosis of the clean rows.
+    n_blocks, n_corrupt, block_size : int
+        The blocks; the smallest size if they are unequal.
+    confidence, delta : float
+        Exactly one: the bound holds with this confidence.
+    adversary : {"oblivious", "adaptive"}
+        Whether the corrupt positions are independent of the clean values.
+
+    Returns
+    -------
+    ndarray
+        ``√(variance / (1 - c))``, infinite when c >= 1: see :func:`outvote.votes.variance_shortfall`.
+
+    Examples
+    --------
+    >>> round(float(sigma_upper(1.0, kurtosis=3.0, n_blocks=41, n_corrupt=5, block_size=100, delta=0.05)), 3)
+    1.129
+    """
+    check_choice("adversary", adversary, Adversary)
+    FiniteKurtosis(kurtosis)
+    short = votes.variance_shortfall(
+        n_blocks,
+        n_corrupt,
+        block_size,
+        log_delta=log_failure(confidence, delta),
+        kurtosis=kurtosis,
+        adversary=adversary,
+    )
+    if not short < 1:
+        return np.full_like(np.asarray(variance, dtype=float), np.inf)
+    return np.asarray(np.sqrt(np.asarray(variance, dtype=float) / (1 - short)) * (1 + 1e-9))
+
+
+def sigma_free_radius(
+    variance: ArrayLike,
+    *,
+    kurtosis: float,
+    n_blocks: int,
+    n_corrupt: int,
+    block_size: int,
+    confidence: float | None = None,
+    delta: float | None = None,
+    adversary: Adversary = "oblivious",
+    alternative: Alternative = "two-sided",
+) -> NDArray[np.float64]:
+    """Certified radius of the median of block means when only the kurtosis of clean rows is bounded.
+
+    A share of δ bounds the standard deviation from the same blocks (:func:`sigma_upper`), the rest
+    bounds the error given that bound; the share depends on the numbers of blocks and rows only.
+    Parameters are those of :func:`sigma_upper`.
+
+    Examples
+    --------
+    >>> r = sigma_free_radius(1.0, kurtosis=3.0, n_blocks=41, n_corrupt=5, block_size=100, confidence=0.95)
+    >>> round(float(r), 3)
+    0.1
+    """
+    check_choice("adversary", adversary, Adversary)
+    check_choice("alternative", alternative, Alternative)
+    factor, _ = votes.sigma_free_factor(
+        n_blocks,
+        n_corrupt,
+        block_size,
+        log_delta=log_failure(confidence, delta),
+        kurtosis=kurtosis,
+        adversary=adversary,
+        alternative=alternative,
+    )
+    scale = np.sqrt(np.asarray(variance, dtype=float))
+    if not np.isfinite(factor):
+        return np.full_like(scale, np.inf)
+    return np.asarray(float(factor) * scale)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderStatisticInterval:
+    """An interval between two order statistics of the block values.
+
+    Attributes
+    ----------
+    low, high : float
+        The r-th smallest and r-th largest block value; infinite when no r gives the confidence.
+    rank : int
+        r, or 0 when there is none.
+    confidence : float
+        The confidence asked for.
+    covers : str
+        What the interval covers: the median of the law of one clean block estimate. That is the
+        truth if this law is symmetric, and not in general.
+    """
+
+    low: float
+    high: float
+    rank: int
+    confidence: float
+    covers: str = "the median of the block law (the truth only if that law is symmetric)"
+
+    def __str__(self) -> str:
+        """Say what the interval is and what it covers."""
+        return f"[{self.low:.6g}, {self.high:.6g}] covers {self.covers} with confidence {self.confidence:.4g}"
+
+
+def order_statistic_interval(
+    block_values: ArrayLike,
+    n_corrupt: int,
+    *,
+    confidence: float | None = None,
+    delta: float | None = None,
+    adversary: Adversary = "oblivious",
+) -> OrderStatisticInterval:
+    """Interval between order statistics of the block values, for no assumption on scale or tails.
+
+    It covers the *median of the law of one clean block estimate*, not the mean, unless that law is
+    symmetric. The lower end misses only if at most r - 1 of the N clean blocks are on the left, and
+    likewise the upper end; the corrupt values may answer to the clean ones, and so cause either. So r
+    is the largest rank with ``2·P(Bin(K - n_corrupt, ½) <= r - 1) <= δ``, or, for an adaptive
+    adversary, ``2·P(Bin(K, ½) <= r - 1 + n_corrupt) <= δ``.
+
+    Parameters
+    ----------
+    block_values : array of shape (K,)
+        The block estimates.
+    n_corrupt : int
+        Most blocks that may hold a corrupt row.
+    confidence, delta : float
+        Exactly one.
+    adversary : {"oblivious", "adaptive"}
+        Whether the corrupt positions are independent of the clean values.
+
+    Returns
+    -------
+    OrderStatisticInterval
+
+    Examples
+    --------
+    >>> interval = order_statistic_interval(np.arange(21.0), 2, confidence=0.95)
+    >>> interval.low, interval.high, interval.rank
+    (4.0, 16.0, 5)
+    """
+    from scipy.special import bdtr
+
+    check_choice("adversary", adversary, Adversary)
+    log_delta = log_failure(confidence, delta)
+    values = np.sort(np.asarray(block_values, dtype=float))
+    if values.ndim != 1 or not values.size or np.isnan(values[-1]):
+        raise ValueError("block_values must be a non-empty sequence of numbers without NaN")
+    if n_corrupt < 0:
+        raise ValueError(f"n_corrupt={n_corrupt!r} must be 0 or more")
+    adaptive = adversary == "adaptive"
+    n = values.size - (0 if adaptive else n_corrupt)
+    handicap = n_corrupt if adaptive else 0
+    rank, impossible = 0, (values.size + 1) // 2 + 1
+    while impossible - rank > 1:
+        middle = (rank + impossible) // 2
+        left = middle - 1 + handicap
+        holds = left < n and 2 * bdtr(left, n, 0.5) <= math.exp(log_delta)
+        rank, impossible = (middle, impossible) if holds else (rank, middle)
+    if not rank:
+        return OrderStatisticInterval(-math.inf, math.inf, 0, -math.expm1(log_delta))
+    return OrderStatisticInterval(float(values[rank - 1]), float(values[-rank]), rank, -math.expm1(log_delta))

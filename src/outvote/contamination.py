@@ -1,0 +1,255 @@
+"""How many rows may be corrupt, and how to corrupt rows on purpose."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Amount = float | int | Fraction
+Adversary = Literal["oblivious", "adaptive"]
+Outliers = Callable[[np.random.Generator, NDArray[Any]], ArrayLike]
+"""A rule that spoils rows: given a generator and the clean rows, it returns as many corrupt ones."""
+
+
+class Spoiled(NamedTuple):
+    """Data with outliers in them, and the positions of these outliers."""
+
+    data: NDArray[Any]
+    rows: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """At most C²·nᵃ corrupt rows among n (Assumption `ass:sub_linear`), in exact arithmetic."""
+
+    constant: Fraction
+    exponent: Fraction
+
+    def count(self, n_rows: int) -> int:
+        """Return ⌊C²·nᵃ⌋, or n if that is less: the largest m with m^q ≤ C^{2q}·n^p, where a = p/q."""
+        p, q = self.exponent.numerator, self.exponent.denominator
+        limit = math.floor(self.constant ** (2 * q) * n_rows**p)
+        return bisect_right(range(n_rows + 1), limit, key=lambda m: m**q) - 1
+
+
+@dataclass(frozen=True)
+class Contamination:
+    """How many rows may be corrupt.
+
+    Parameters
+    ----------
+    amount : float, int, Fraction or tuple of these
+        A float (or Fraction) in [0, 1/2) is a fraction ε: at most ⌊ε·n⌋ rows, computed on the
+        decimal that was written (0.29 of 100 rows is 29). An int is a count (n_O). A tuple gives
+        one amount for each sample.
+    adversary : {"oblivious", "adaptive"}
+        *oblivious*: the corrupt positions are independent of the clean values (bad rows were added,
+        or rows were hit by chance); what stands there may depend on everything. *adaptive*: someone
+        saw the clean rows and chose which ones to replace.
+
+    Examples
+    --------
+    >>> Contamination(0.29).count(100)
+    29
+    >>> Contamination((0.01, 5)).counts((1000, 200))
+    (10, 5)
+    >>> Contamination.growth(exponent=0.5).count(10_000)
+    100
+    """
+
+    amount: Amount | tuple[Amount, ...] | Growth
+    adversary: Adversary = "oblivious"
+
+    def __post_init__(self) -> None:
+        if self.adversary not in ("oblivious", "adaptive"):
+            raise ValueError(f"adversary={self.adversary!r} is neither 'oblivious' nor 'adaptive'")
+        if isinstance(self.amount, list):
+            object.__setattr__(self, "amount", tuple(self.amount))
+        amounts = self.amount if isinstance(self.amount, tuple) else (self.amount,)
+        if not amounts:
+            raise ValueError("contamination=() names no sample: give one amount for each sample")
+        for amount in amounts:
+            _check_amount(amount)
+
+    @classmethod
+    def of(cls, value: Contamination | Amount | Sequence[Amount]) -> Contamination:
+        """Return `value` as a Contamination."""
+        if isinstance(value, Contamination):
+            return value
+        return cls(tuple(value) if isinstance(value, list) else value)  # type: ignore[arg-type]
+
+    @classmethod
+    def growth(cls, constant: float = 1.0, exponent: float = 0.5, adversary: Adversary = "oblivious") -> Contamination:
+        """At most C²·nᵃ corrupt rows, the paper's growth law.
+
+        Parameters
+        ----------
+        constant : float
+            C_O ≥ 1.
+        exponent : float
+            α_O in [0, 1).
+        adversary : {"oblivious", "adaptive"}
+            As for the class.
+        """
+        if not constant >= 1 or math.isinf(constant):
+            raise ValueError(f"constant={constant!r} must be a finite number of at least 1")
+        if not 0 <= exponent < 1:
+            raise ValueError(f"exponent={exponent!r} must lie in [0, 1): outliers grow slower than the rows")
+        # Four decimals are kept as written; the float 1/3, with its sixteen digits, becomes the fraction.
+        return cls(Growth(_exact(constant), _exact(exponent).limit_denominator(10_000)), adversary)
+
+    def counts(self, n_rows: Sequence[int]) -> tuple[int, ...]:
+        """Return how many rows may be corrupt in each sample, given the samples' numbers of rows."""
+        amounts = self.amount if isinstance(self.amount, tuple) else (self.amount,) * len(n_rows)
+        if len(amounts) != len(n_rows):
+            raise ValueError(
+                f"contamination={self.amount!r} has {len(amounts)} amounts, but there "
+                f"{'is 1 sample' if len(n_rows) == 1 else f'are {len(n_rows)} samples'}: give one for each, "
+                "or a single one for all"
+            )
+        return tuple(self._count(amount, n) for amount, n in zip(amounts, n_rows, strict=True))
+
+    def count(self, n_rows: int) -> int:
+        """Return how many of `n_rows` rows may be corrupt."""
+        return self.counts((n_rows,))[0]
+
+    def _count(self, amount: Amount | Growth, n_rows: int) -> int:
+        if isinstance(amount, Growth):
+            count = amount.count(n_rows)
+        elif isinstance(amount, numbers.Integral):
+            count = int(amount)
+        else:
+            count = math.floor(_exact(amount) * n_rows)
+        most = max((n_rows - 1) // 2, 0)
+        if count > most:
+            raise ValueError(
+                f"contamination={amount!r} means {count} corrupt rows among {n_rows}, "
+                f"but the clean ones must be in the majority: the largest count here is {most}"
+            )
+        return count
+
+    def inject(
+        self,
+        x: ArrayLike,
+        outliers: Outliers | float,
+        *,
+        how: Literal["replace", "add"] = "replace",
+        rng: int | np.random.Generator | None = None,
+    ) -> Spoiled:
+        """Corrupt a sample on purpose.
+
+        Parameters
+        ----------
+        x : array-like
+            Clean rows (first axis). It is not modified.
+        outliers : callable or float
+            `dirac`, `uniform_box`, `heavy_tail`, `label_flip`, or your own
+            ``f(generator, clean_rows) -> corrupt_rows`` of the same shape; a number is a Dirac there.
+        how : {"replace", "add"}
+            Replace rows drawn at random, or append new ones (as many as the contamination allows
+            among the rows given).
+        rng : int, Generator or None
+            Seed.
+
+        Returns
+        -------
+        Spoiled
+            ``data`` and ``rows``, the positions of the outliers in it.
+
+        Examples
+        --------
+        >>> spoiled = Contamination(0.1).inject(np.zeros(20), 7.0, rng=0)
+        >>> spoiled.data.sum(), spoiled.rows.size
+        (np.float64(14.0), 2)
+        """
+        clean = np.asarray(x)
+        if clean.ndim == 0 or not len(clean):
+            raise ValueError("x has no rows to corrupt")
+        if how not in ("replace", "add"):
+            raise ValueError(f"how={how!r} is neither 'replace' nor 'add'")
+        rule = dirac(outliers) if isinstance(outliers, numbers.Real) else outliers
+        if not callable(rule):
+            raise TypeError(f"outliers={outliers!r} is neither a number nor a function of (generator, rows)")
+        generator = np.random.default_rng(rng)
+        n_rows, count = len(clean), self.count(len(clean))
+        rows = np.sort(generator.choice(n_rows, size=count, replace=False))
+        bad = np.asarray(rule(generator, clean[rows]))
+        if bad.shape != (count, *clean.shape[1:]):
+            raise ValueError(
+                f"outliers returned shape {bad.shape} for {count} rows; expected {(count, *clean.shape[1:])}"
+            )
+        data = clean.astype(np.result_type(clean, bad), copy=True)
+        if how == "add":
+            return Spoiled(np.concatenate([data, bad]), np.arange(n_rows, n_rows + count))
+        data[rows] = bad
+        return Spoiled(data, rows)
+
+
+def dirac(value: ArrayLike) -> Outliers:
+    """Every outlier is `value` (δ_value in the paper's experiments)."""
+    return lambda rng, rows: np.broadcast_to(_row(value, rows), rows.shape)
+
+
+def uniform_box(low: float | Sequence[float], high: float | Sequence[float]) -> Outliers:
+    """Outliers uniform on the box from `low` to `high` (numbers, or one per column)."""
+    return lambda rng, rows: rng.uniform(_row(low, rows), _row(high, rows), size=rows.shape)
+
+
+def heavy_tail(scale: float = 1.0, index: float = 1.0) -> Outliers:
+    """Outliers of random sign whose size has a Pareto tail of the given index (no mean if ≤ 1)."""
+    return lambda rng, rows: scale * rng.choice([-1.0, 1.0], size=rows.shape) * (1 + rng.pareto(index, size=rows.shape))
+
+
+def label_flip(classes: Sequence[Any]) -> Outliers:
+    """Every outlier carries another label than its own, drawn among the other `classes`."""
+    labels = np.unique(np.asarray(classes))
+    if len(labels) < 2:
+        raise ValueError(f"classes={list(classes)!r} leaves no other label to flip to: give at least two")
+
+    def flip(rng: np.random.Generator, rows: NDArray[Any]) -> NDArray[Any]:
+        own = np.searchsorted(labels, rows).clip(max=len(labels) - 1)
+        if not np.array_equal(labels[own], rows):
+            raise ValueError(f"a row's label is not among classes={labels.tolist()!r}")
+        return labels[(own + rng.integers(1, len(labels), size=rows.shape)) % len(labels)]
+
+    return flip
+
+
+def _row(value: ArrayLike, rows: NDArray[Any]) -> NDArray[Any]:
+    """Return `value`, a number or one for each column, as one row like those of `rows`."""
+    given, shape = np.asarray(value), rows.shape[1:]
+    try:
+        return np.broadcast_to(given, shape)
+    except ValueError:
+        raise ValueError(f"an outlier of shape {given.shape} does not fit rows of shape {shape}") from None
+
+
+def _check_amount(amount: object) -> None:
+    if isinstance(amount, Growth):
+        return
+    if isinstance(amount, (bool, np.bool_)) or not isinstance(amount, numbers.Real):
+        raise TypeError(
+            f"contamination={amount!r} must be a fraction (float in [0, 0.5)), a count (int), "
+            "or a tuple with one of these for each sample"
+        )
+    if isinstance(amount, numbers.Integral):
+        if int(amount) < 0:
+            raise ValueError(f"contamination={amount!r} is a negative count: the smallest is 0")
+    elif not 0 <= float(amount) < 0.5:
+        hint = "; a whole number of rows is written as an int" if float(amount) >= 1 else ""
+        raise ValueError(
+            f"contamination={amount!r} must be a fraction in [0, 0.5): the clean rows must be in the majority{hint}"
+        )
+
+
+def _exact(value: Amount) -> Fraction:
+    """Return the decimal that was written, not the binary number nearest to it."""
+    return value if isinstance(value, Fraction) else Fraction(str(value))

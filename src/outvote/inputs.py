@@ -1,0 +1,164 @@
+"""What the user gives becomes an array of real numbers with rows first, or a clear error."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote.contamination import Adversary
+
+NanPolicy = Literal["raise", "omit", "corrupt"]
+
+
+class Rows(NamedTuple):
+    """An array of real numbers and the names of its columns, if it had any."""
+
+    values: NDArray[Any]
+    names: tuple[str, ...] | None
+
+
+def read(x: Any, name: str) -> Rows:
+    """Read an array, a list, or any dataframe or series, without copying what need not be copied."""
+    names = None
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array: pass {name}.filled(numpy.nan) and a nan_policy instead")
+    if type(x).__module__.partition(".")[0] not in ("builtins", "numpy"):
+        x, names = _from_frame(x, name)
+    try:
+        values = np.asarray(x)
+    except ValueError as error:
+        raise ValueError(f"{name} is ragged: its rows have different lengths ({error})") from None
+    if values.dtype.kind not in "biuf":
+        found = {
+            "U": "strings",
+            "S": "byte strings",
+            "c": "complex numbers",
+            "M": "dates",
+            "m": "durations",
+        }.get(values.dtype.kind, f"{values.dtype} values")
+        raise TypeError(f"{name} holds {found}, but real numbers are needed: convert it first")
+    if values.ndim == 0:
+        raise ValueError(f"{name}={values.item()!r} is a single number, but rows are needed: a sequence of numbers")
+    return Rows(values, names)
+
+
+def read_rows(x: Any, name: str) -> NDArray[Any]:
+    """Read a sample of numbers (1-D) or of vectors (2-D) as floats, one row each."""
+    values = read(x, name).values
+    if values.ndim > 2:
+        raise ValueError(f"{name} has shape {values.shape}: a sample is 1-D (numbers) or 2-D (one vector a row)")
+    if values.ndim == 2 and not values.shape[1]:
+        raise ValueError(f"{name} has shape {values.shape}: its rows are empty")
+    check_rows(len(values), name)
+    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+
+
+def check_rows(n_rows: int, name: str) -> None:
+    """Refuse an empty sample."""
+    if n_rows == 0:
+        raise ValueError(f"{name} is empty: at least one row is needed")
+
+
+def check_nan_policy(nan_policy: str) -> None:
+    """Refuse an unknown policy."""
+    if nan_policy not in get_args(NanPolicy):
+        raise ValueError(f"nan_policy={nan_policy!r} is not one of 'raise', 'omit', 'corrupt'")
+
+
+def screen(
+    rows: NDArray[Any], nan_policy: NanPolicy, n_corrupt: int, name: str, adversary: Adversary = "oblivious"
+) -> tuple[NDArray[Any], int, int]:
+    """Apply the NaN policy to rows (first axis): what stays, how many of it may be corrupt, what went.
+
+    A row is bad as soon as one of its values is. Under ``"omit"`` rows with NaN are missing and go;
+    infinities are not missing values and raise. Under ``"corrupt"`` rows with NaN or infinities are
+    corrupt rows that have been found, and `set_aside` deals with them.
+    """
+    finite = np.isfinite(rows)
+    if finite.all():
+        return rows, n_corrupt, 0
+    columns = tuple(range(1, rows.ndim))
+    bad = ~finite.all(axis=columns)
+    missing = np.isnan(rows).any(axis=columns)
+    if nan_policy == "raise" or (nan_policy == "omit" and (bad & ~missing).any()):
+        what = bad if nan_policy == "raise" else bad & ~missing
+        first = int(np.flatnonzero(what)[0])
+        kinds = "NaN or infinite values" if nan_policy == "raise" else "infinite values, which are not missing"
+        options = "nan_policy='corrupt' counts such rows as corrupt"
+        if nan_policy == "raise":
+            options += ", nan_policy='omit' leaves out rows with NaN"
+        raise ValueError(
+            f"{name} has {kinds} in {int(what.sum())} of {len(rows)} rows (the first is row {first}): {options}"
+        )
+    if nan_policy == "corrupt":
+        kept, n_corrupt = set_aside(rows, bad, n_corrupt, adversary, f"{name} has NaN or infinite values")
+    else:
+        kept = rows[~bad]
+    check_rows(len(kept), f"{name} without its rows with NaN")
+    return kept, n_corrupt, int(bad.sum())
+
+
+def set_aside(
+    rows: NDArray[Any], bad: NDArray[np.bool_], n_corrupt: int, adversary: Adversary, what: str
+) -> tuple[NDArray[Any], int]:
+    """Deal with rows that are corrupt for certain: return the rows to use and how many of them may be corrupt.
+
+    When the corrupt positions do not depend on the clean values, what is left without these rows is as good as
+    before, with so many corrupt rows fewer. Someone who saw the clean rows may have chosen which to remove: then
+    they stay, as corrupt rows like any other, with an ordinary value in their place.
+    """
+    n_bad = int(bad.sum())
+    if n_bad > n_corrupt:
+        raise ValueError(
+            f"{what} in {n_bad} rows, more than the {n_corrupt} corrupt rows that contamination allows "
+            f"among {len(rows)}: allow at least {n_bad}"
+        )
+    if adversary == "oblivious":
+        return rows[~bad], n_corrupt - n_bad
+    filled = rows.copy()
+    filled[bad] = np.median(rows[~bad], axis=0)
+    return filled, n_corrupt
+
+
+def _from_frame(x: Any, name: str) -> tuple[Any, tuple[str, ...] | None]:
+    """Turn a dataframe or series of any library into an array; pass anything else through."""
+    import narwhals as nw
+
+    native = nw.from_native(x, pass_through=True, allow_series=True)
+    if isinstance(native, nw.LazyFrame):
+        raise TypeError(f"{name} is a lazy frame: collect it first")
+    if isinstance(native, nw.Series):
+        _check_dtypes({str(native.name): native.dtype}, name)
+        values = native.to_numpy()
+        if values.dtype.kind == "O":
+            values = _floats(native, name).to_numpy()
+        return values, None if native.name in (None, "") else (str(native.name),)
+    if isinstance(native, nw.DataFrame):
+        _check_dtypes(dict(native.schema), name)
+        table = native.to_numpy()
+        if table.dtype.kind == "O":
+            table = native.with_columns(*(_floats(column, name) for column in native.iter_columns())).to_numpy()
+        return table, tuple(map(str, native.columns))
+    return x, None
+
+
+def _floats(column: Any, name: str) -> Any:
+    """Cast a column of numbers with gaps, or of Python objects, to floats with NaN."""
+    import narwhals as nw
+
+    try:
+        if column.dtype == nw.Object and any(isinstance(item, (str, bytes)) for item in column.to_list()):
+            raise TypeError("some are strings")
+        return column.cast(nw.Float64())
+    except Exception as error:  # every library has its own
+        raise TypeError(
+            f"{name} has a column {column.name!r} of mixed values, but real numbers are needed ({error})"
+        ) from None
+
+
+def _check_dtypes(dtypes: dict[str, Any], name: str) -> None:
+    for column, dtype in dtypes.items():
+        if not dtype.is_numeric() and type(dtype).__name__ not in ("Boolean", "Object"):
+            raise TypeError(f"{name} has a column {column!r} of {dtype} values, but real numbers are needed")

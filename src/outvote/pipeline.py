@@ -1,0 +1,246 @@
+"""The steps that every estimator takes: check, screen, plan, deal, evaluate each block, take the median."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote.assumptions import Assumption, Bounded
+from outvote.blocks import NBlocks, log_delta_of, make_plan
+from outvote.certificate import Certificate
+from outvote.certify import Ask
+from outvote.contamination import Amount, Contamination
+from outvote.inputs import NanPolicy, check_nan_policy, check_rows, screen, set_aside
+from outvote.kernels import Kernel
+from outvote.partition import Partition, PartitionKind, Remainder, Rng, blocks_by_size, check_kind, draw, seed_of
+from outvote.plans import BlockPlan, Grid, Plan
+from outvote.results import Interval, Number, RobustEstimate
+from outvote.votes import Alternative, check_choice, median_of
+
+Allowed = Contamination | Amount | Sequence[Amount]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the steps of one call have in common, checked."""
+
+    contamination: Allowed
+    allowed: Contamination
+    log_delta: float
+    vote: str
+    partition: PartitionKind
+    nan_policy: NanPolicy
+    remainder: Remainder
+    alternative: Alternative
+    seed: int
+
+    @classmethod
+    def check(
+        cls,
+        contamination: Allowed,
+        confidence: float,
+        vote: str,
+        partition: PartitionKind,
+        nan_policy: NanPolicy,
+        remainder: Remainder,
+        alternative: Alternative,
+        rng: Rng,
+    ) -> Settings:
+        """Refuse what is wrong in any of them, whatever the rows."""
+        check_nan_policy(nan_policy)
+        check_kind(partition, remainder)
+        check_choice("alternative", alternative, Alternative)
+        allowed, log_delta = Contamination.of(contamination), log_delta_of(confidence)
+        return cls(contamination, allowed, log_delta, vote, partition, nan_policy, remainder, alternative, seed_of(rng))
+
+    @property
+    def promised(self) -> dict[str, Any]:
+        """The confidence of the whole, whatever share of δ its parts got."""
+        return {"log_delta": self.log_delta, "requested_log_delta": self.log_delta}
+
+    def ask(self, parts: int = 1) -> Ask:
+        """What each of `parts` statements must hold with, for all to hold together."""
+        return Ask(self.log_delta - math.log(parts), self.allowed.adversary, self.alternative)
+
+    def screen(
+        self, samples: Sequence[NDArray[Any]], names: Sequence[str]
+    ) -> tuple[list[NDArray[Any]], list[int], int]:
+        """Apply the NaN policy to each sample: its rows, how many of them may be corrupt, and what went in all."""
+        counts = self.allowed.counts([len(sample) for sample in samples])
+        screened = [
+            screen(sample, self.nan_policy, count, name, self.allowed.adversary)
+            for sample, count, name in zip(samples, counts, names, strict=True)
+        ]
+        return [s[0] for s in screened], [s[1] for s in screened], sum(s[2] for s in screened)
+
+    def block_means(
+        self, rows: NDArray[Any], n_corrupt: int, n_blocks: NBlocks, assume: Any, ask: Ask, stream: int = 0
+    ) -> tuple[BlockPlan, Partition, NDArray[np.float64]]:
+        """Plan, deal, and average each block; rows are on the first axis."""
+        plan = make_plan(
+            (len(rows),),
+            (n_corrupt,),
+            (1,),
+            log_delta=ask.log_delta,
+            contamination=self.contamination,
+            adversary=ask.adversary,
+            alternative=ask.alternative,
+            assume=assume if isinstance(assume, Assumption) else None,
+            vote=self.vote,
+            n_blocks=n_blocks,
+            remainder=self.remainder,
+        )
+        assert isinstance(plan, BlockPlan)
+        columns = math.prod(rows.shape[1:])
+        dealt = draw(
+            self.partition,
+            len(rows),
+            plan.n_blocks,
+            self.seed,
+            stream=stream,
+            remainder=self.remainder,
+            rotate=True,
+            columns=columns,
+        )
+        (plan,), (dealt,) = settle((plan,), [dealt], self.partition)
+        return plan, dealt, block_means_of(rows, dealt)
+
+    def result(
+        self,
+        estimate: Number,
+        block_values: Any,
+        plan: Plan,
+        dealt: Sequence[Partition],
+        certificate: Certificate,
+        *,
+        interval: Interval | None = None,
+        bounds: tuple[float, float] = (-math.inf, math.inf),
+        **about: Any,
+    ) -> RobustEstimate:
+        """Put everything into the result; known bounds of the target cut the interval."""
+        if interval is None:
+            low = -math.inf if self.alternative == "less" else estimate - certificate.radius
+            high = math.inf if self.alternative == "greater" else estimate + certificate.radius
+            interval = Interval(*(_clip(end, estimate, bounds) for end in (low, high)))
+        sizes = tuple(part.sizes for part in dealt)
+        return RobustEstimate(
+            estimate=estimate,
+            interval=interval,
+            certificate=certificate,
+            plan=plan,
+            block_values=block_values,
+            block_sizes=sizes[0] if len(sizes) == 1 else sizes,
+            seed=self.seed,
+            partition=self.partition,
+            alternative=self.alternative,
+            **about,
+        )
+
+
+def settle(
+    plans: Sequence[BlockPlan], dealt: list[Partition], kind: PartitionKind, *, together: bool = False
+) -> tuple[tuple[BlockPlan, ...], list[Partition]]:
+    """After a hash has dealt the rows: leave out blocks that hold no tuple, and write the sizes into the plan."""
+    if kind != "hash":
+        return tuple(plans), dealt
+    full = [part.sizes >= plan.degree for plan, part in zip(plans, dealt, strict=True)]
+    if together:
+        full = [np.logical_and.reduce(full)] * len(full)
+    settled = []
+    for s, (plan, part, keep) in enumerate(zip(plans, dealt, full, strict=True)):
+        if not keep.any():
+            raise ValueError(
+                f"partition='hash' left no block of {plan.n_blocks} with {plan.degree} rows or more: use fewer blocks"
+            )
+        reason = plan.reason
+        if not keep.all():
+            part = dealt[s] = part.keep(np.flatnonzero(keep))
+            reason += (
+                f" The hash left {int((~keep).sum())} blocks with fewer than {plan.degree} rows: they do not vote."
+            )
+        sizes = (int(part.sizes.min()), int(part.sizes.max()))
+        settled.append(
+            replace(plan, n_blocks=len(part), reason=reason, sizes=sizes, n_in_small_blocks=len(part.left_out))
+        )
+    return tuple(settled), dealt
+
+
+def block_means_of(rows: NDArray[Any], dealt: Partition) -> NDArray[np.float64]:
+    """Average each block; complain about NaN and infinities, and about nothing else.
+
+    A sum of finite numbers that is not finite has overflowed: it is then taken again on scaled rows.
+    """
+    sizes = dealt.sizes.reshape(-1, *(1,) * (rows.ndim - 1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = dealt.sums(rows) / sizes
+        if not (np.isfinite(means).all() and np.isfinite(rows[dealt.left_out]).all()):
+            screen(rows, "raise", 0, "x")
+            scale = 2.0 ** -math.ceil(math.log2(2 * int(sizes.max())))
+            careful = dealt.sums(rows, scale) / sizes / scale
+            means = np.where(np.isfinite(means), means, careful)
+    return means
+
+
+def evaluate(
+    kernel: Kernel, rows: Sequence[NDArray[Any]], dealt: Sequence[Partition], grid: Grid
+) -> NDArray[np.float64]:
+    """Evaluate a U-statistic on blocks: on all combinations of them, or on the k-th of each sample."""
+    if grid == "full" and len(rows) > 1:
+        values = np.empty(tuple(map(len, dealt)))
+        for groups in itertools.product(*(list(blocks_by_size([part])) for part in dealt)):
+            stacks = [part.stack(x, blocks) for part, x, blocks in zip(dealt, rows, groups, strict=True)]
+            values[np.ix_(*groups)] = kernel.grid(*stacks)
+        return values
+    values = np.empty(len(dealt[0]))
+    for blocks in blocks_by_size(dealt):
+        values[blocks] = kernel.aligned(*(part.stack(x, blocks) for part, x in zip(dealt, rows, strict=True)))
+    return values
+
+
+def vote_of(block_values: NDArray[np.float64]) -> Number:
+    """Let the blocks vote; an answer too large for a float is an error."""
+    estimate = median_of(block_values)
+    if not np.isfinite(estimate).all():
+        raise ValueError("the median block value is too large for a float: divide the rows by a power of ten first")
+    return float(estimate) if estimate.ndim == 0 else estimate
+
+
+def within_bounds(
+    rows: NDArray[Any], n_corrupt: int, assume: Any, allowed: Contamination, name: str
+) -> tuple[NDArray[Any], int, str]:
+    """Set aside rows outside the bounds that clean rows are known to have: they are corrupt for certain."""
+    several = assume if isinstance(assume, (tuple, list)) else [assume] * math.prod(rows.shape[1:])
+    if not any(isinstance(one, Bounded) for one in several):
+        return rows, n_corrupt, ""
+    flat = rows.reshape(len(rows), -1)
+    outside = np.zeros(len(rows), dtype=bool)
+    for column, one in zip(flat.T, several, strict=False):
+        if isinstance(one, Bounded):
+            outside |= ~((column >= one.low) & (column <= one.high)) & np.isfinite(column)
+    count = int(outside.sum())
+    if not count:
+        return rows, n_corrupt, ""
+    rows, n_corrupt = set_aside(
+        rows, outside, n_corrupt, allowed.adversary, f"{name} has values outside the bounds of assume={assume!r}"
+    )
+    check_rows(len(rows), f"{name} without its rows outside the bounds")
+    return (
+        rows,
+        n_corrupt,
+        f"{count} rows of {name} lie outside the bounds: they are corrupt for certain.",
+    )
+
+
+def bounds_of(assume: Any) -> tuple[float, float]:
+    return (assume.low, assume.high) if isinstance(assume, Bounded) else (-math.inf, math.inf)
+
+
+def _clip(end: Number, estimate: Number, bounds: tuple[float, float]) -> Number:
+    clipped = np.clip(end, *bounds)
+    return float(clipped) if isinstance(estimate, float) else np.broadcast_to(clipped, np.shape(estimate)).copy()

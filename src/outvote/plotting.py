@@ -1,0 +1,174 @@
+"""Pictures, in scikit-learn's Display style. Matplotlib is imported when something is drawn."""
+
+from __future__ import annotations
+
+import numbers
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from outvote.results import RobustEstimate
+
+#: Readable in colour, in grey, and to the colour-blind: lightness differs as much as hue.
+COLORS = {"robust": "#0b5394", "plain": "#c55a11", "blocks": "#5a5a5a", "band": "#cfe2f3"}
+
+
+def new_axes(ax: Any = None, *, figsize: tuple[float, float] = (7.0, 4.2)) -> Any:
+    """Return `ax`, or the axes of a new figure."""
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("plots need matplotlib: pip install 'outvote[plot]'") from None
+    return plt.subplots(figsize=figsize, layout="constrained")[1]
+
+
+def legend_below(ax: Any) -> None:
+    """Put the legend under the axes, where it covers nothing."""
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize="small", frameon=False)
+
+
+def save(figure: Any, path: str | Path, *, dpi: int = 150) -> None:
+    """Write a figure whole or not at all, and close it."""
+    import matplotlib.pyplot as plt
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        figure.savefig(partial, dpi=dpi)
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    finally:
+        plt.close(figure)
+
+
+@dataclass
+class BlocksDisplay:
+    """The block values in order, their median, the plain average, and what corrupt blocks could do.
+
+    Parameters
+    ----------
+    block_values : ndarray
+        One value for each block.
+    estimate : float
+        Their median.
+    plain : float
+        Their average.
+    n_corrupt : int
+        How many block values may be corrupt.
+    title, label : str
+        Title and name of the horizontal axis.
+    """
+
+    block_values: NDArray[np.float64]
+    estimate: float
+    plain: float
+    n_corrupt: int
+    title: str = ""
+    label: str = "block value"
+    ax_: Any = field(default=None, init=False, repr=False)
+    figure_: Any = field(default=None, init=False, repr=False)
+
+    @classmethod
+    def from_estimate(cls, result: RobustEstimate, *, column: int = 0) -> BlocksDisplay:
+        """Take what is drawn from a result; `column` picks one of several, or one of two samples."""
+        plan, values = result.plan, result.block_values
+        estimate, plain, corrupt = result.estimate, result.plain, plan.n_corrupt
+        label = f"{result.statistic} of a block"
+        if isinstance(values, tuple):
+            n_columns = len(values)
+            _check_column(column, n_columns)
+            values, corrupt = values[column], plan.n_corrupt[column]  # type: ignore[index]
+            estimate, plain = float(np.median(values)), plain[column]  # type: ignore[index]
+            label = f"mean of a block of sample {'ab'[column]}"
+        elif np.ndim(estimate):
+            _check_column(column, np.size(estimate))
+            values = values.reshape(len(values), -1)[:, column]
+            estimate, plain = np.ravel(estimate)[column], np.ravel(plain)[column]  # type: ignore[arg-type]
+            label = f"{result.statistic} of a block" + (f" ({result.names[column]})" if result.names else "")
+        else:
+            _check_column(column, 1)
+            if isinstance(corrupt, tuple):
+                ks: Any = plan.n_blocks
+                clean = np.prod([max(k - c, 0) for k, c in zip(ks, corrupt, strict=True)])
+                corrupt = int(values.size - clean) if values.ndim > 1 else sum(corrupt)
+        return cls(
+            np.sort(np.ravel(values)),
+            float(estimate),
+            float(plain),  # type: ignore[arg-type]
+            int(corrupt),  # type: ignore[arg-type]
+            title=f"{result.statistic}: {plan}",
+            label=label,
+        )
+
+    def plot(self, ax: Any = None) -> BlocksDisplay:
+        """Draw; the axes are in ``ax_`` afterwards."""
+        ax = new_axes(ax)
+        values, n_blocks, corrupt = self.block_values, len(self.block_values), self.n_corrupt
+        ranks = np.arange(1, n_blocks + 1)
+        outer = (ranks <= corrupt) | (ranks > n_blocks - corrupt)
+        if 0 < 2 * corrupt < n_blocks:
+            low = values[(n_blocks - 1) // 2 - corrupt]
+            high = values[n_blocks // 2 + corrupt]
+            ax.axvspan(
+                low,
+                high,
+                color=COLORS["band"],
+                zorder=0,
+                label=f"where the median stays, whatever {corrupt} blocks say",
+            )
+        ax.plot(values[~outer], ranks[~outer], "o", ms=4, color=COLORS["blocks"], label="blocks")
+        if outer.any():
+            ax.plot(
+                values[outer],
+                ranks[outer],
+                "o",
+                ms=4,
+                mfc="white",
+                mec=COLORS["blocks"],
+                label=f"the {corrupt} outermost on each side",
+            )
+        ax.axvline(self.estimate, color=COLORS["robust"], lw=2, label=f"median {self.estimate:.4g}")
+        ax.axvline(self.plain, color=COLORS["plain"], lw=2, ls="--", label=f"plain average {self.plain:.4g}")
+        self._zoom(ax, values[~outer] if (~outer).sum() > 2 else values, outer)
+        ax.set(title=self.title, xlabel=self.label, ylabel="rank among the blocks")
+        ax.spines[["top", "right"]].set_visible(False)
+        legend_below(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _zoom(self, ax: Any, inner: NDArray[np.float64], outer: NDArray[np.bool_]) -> None:
+        """Where wild blocks would squeeze the others into a line, show the inner ones and say so."""
+        values = self.block_values
+        span = float(inner[-1] - inner[0])
+        low, high = inner[0] - span, inner[-1] + span
+        hidden = int(((values < low) | (values > high)).sum())
+        if span > 0 and hidden:
+            ax.set_xlim(low, high)
+            beyond = [f"{hidden} block value{'s' * (hidden > 1)}"]
+            if not low <= self.plain <= high:
+                beyond.append("the plain average")
+            ax.annotate(
+                "outside the picture:\n" + "\n".join(beyond),
+                (0.99, 0.5),
+                xycoords="axes fraction",
+                ha="right",
+                fontsize="small",
+                style="italic",
+            )
+
+
+def _check_column(column: int, n_columns: int) -> None:
+    if not isinstance(column, numbers.Integral):
+        raise TypeError(f"column={column!r} must be an integer")
+    if not 0 <= column < n_columns:
+        raise ValueError(f"column={column!r} does not exist: there are {n_columns}, counted from 0")

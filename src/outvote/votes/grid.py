@@ -1,0 +1,136 @@
+"""The median over a complete grid of blocks of several samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from outvote.assumptions import Assumption
+from outvote.contamination import Adversary
+from outvote.votes.median import DEEP, Alternative, Floats, best_of_sides, inflate, p_star
+
+
+def grid_threshold(
+    n_blocks: Sequence[ArrayLike], n_bad: Sequence[ArrayLike], adversary: Adversary = "oblivious"
+) -> tuple[Floats, Floats]:
+    """Count for a complete grid of blocks: (N, f), where a fraction f of the cells must be off.
+
+    ``N = min N_s`` and ``f = (⌈∏K/2⌉ - (∏K - ∏N_s)) / ∏N_s`` with ``N_s = K_s - n_bad_s``;
+    adaptive: ``N = min K_s`` and the same numerator over ``∏K``. No certificate where f <= 0.
+
+    Examples
+    --------
+    >>> n_clean, fraction = grid_threshold((11, 21), (1, 2))
+    >>> int(n_clean), round(float(fraction), 4)
+    (10, 0.3947)
+    """
+    blocks = [np.asarray(k, dtype=float) for k in n_blocks]
+    left = [np.maximum(k - np.asarray(b, dtype=float), 0.0) for k, b in zip(blocks, n_bad, strict=True)]
+    cells, clean = math.prod(blocks), math.prod(left)
+    pool = left if adversary == "oblivious" else blocks
+    needed = np.ceil(cells / 2) - (cells - clean)
+    n_clean = np.minimum.reduce(np.broadcast_arrays(*pool))
+    whole = clean if adversary == "oblivious" else cells
+    return np.asarray(n_clean), np.where(clean > 0, needed / np.maximum(whole, 1.0), 0.0)
+
+
+def grid_p_star(log_delta: float, n_clean: ArrayLike, fraction: ArrayLike) -> Floats:
+    """Largest cell probability p that keeps a complete grid's failure probability below delta.
+
+    The fraction W of clean cells that are off is a two-sample U-statistic, so by Hoeffding's averaging
+    ``E φ(W) <= E φ(Bin(N, p)/N)`` for convex φ, and ``P(W >= f) <= E(Bin/N - c)₊ / (f - c)`` for any
+    c < f. At the best c = i/N the mean of the binomial beyond i is f·N; that rule and Newton's method
+    on log p, which approaches from below, find i and p together.
+
+    Examples
+    --------
+    >>> round(float(grid_p_star(np.log(0.05), 10, 0.3947)), 4)
+    0.1392
+    """
+    from scipy.special import betainc
+
+    n, f = (np.asarray(a, dtype=float) for a in np.broadcast_arrays(n_clean, fraction))
+    possible = (f > 0) & (n >= 1)
+    n, f = np.where(possible, n, 1.0), np.where(possible, f, 0.5)
+    if log_delta < DEEP:
+        return np.where(possible, _deep_grid_p_star(log_delta, n, f), 0.0)
+    delta, needed = math.exp(log_delta), f * n
+    i = highest = np.ceil(needed) - 1
+    p = np.minimum(p_star(log_delta, n, highest + 1), f)  # the binomial's own p, an upper bound
+    for step in range(14):
+        above = np.where(i > 0, betainc(np.maximum(i, 1.0), n - i, p), 1.0)  # P(Bin(N-1, p) >= i)
+        beyond = betainc(i + 1, n - i, p)  # P(Bin(N, p) >= i+1)
+        excess = n * p * above - i * beyond  # E(Bin(N, p) - i)₊
+        p_next = np.minimum(p * (delta * (needed - i) / excess) ** (excess / (n * p * above)), f)
+        if step < 10:  # then i stays, and p settles
+            i = np.clip(_better_cut(i, needed, excess, beyond, n, p), 0.0, highest)
+        p = p_next
+    return np.where(possible, p * (1 - 1e-9), 0.0)
+
+
+def _better_cut(i: Floats, needed: Floats, excess: Floats, beyond: Floats, n: Floats, p: Floats) -> Floats:
+    """Move towards the smallest i at which the mean of Bin(N, p) beyond i reaches `needed`."""
+    from scipy.special import gammaln
+
+    log_choose = gammaln(n + 1) - gammaln(i + 1) - gammaln(n - i + 1)
+    at_i = np.exp(log_choose + i * np.log(p) + (n - i) * np.log1p(-p))
+    surplus = i + excess / beyond - needed
+    surplus_below = i - 1 + (excess + beyond + at_i) / (beyond + at_i) - needed
+    with np.errstate(divide="ignore", over="ignore"):
+        newton = i - surplus * beyond**2 / (at_i * excess)
+    down = np.minimum(np.ceil(np.maximum(newton, i / 2)), i - 1)
+    up = np.maximum(np.floor(np.minimum(newton, (i + needed) / 2)), i + 1)
+    return np.where(surplus_below >= 0, down, np.where(surplus < 0, up, i))
+
+
+def _deep_grid_p_star(log_delta: float, n: Floats, f: Floats) -> Floats:
+    """Admissible p from closed bounds: Markov (p = δ·f) and the geometric tail, over several c.
+
+    With r the ratio of `_log_deep_tail` at i + 1, ``E(Bin - i)₊ <= P(Bin >= i+1)/(1 - r)``,
+    which is tight this far out.
+    """
+    best = np.asarray(np.exp(log_delta + np.log(f)))
+    top = np.ceil(f * n)
+    for gap in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384):
+        if gap > 1 and (gap > top).all():
+            break
+        m = np.maximum(top - gap + 1, 1.0)
+        room = np.log(f * n - (m - 1))
+        first = p_star(np.minimum(log_delta + np.maximum(room, 0.0), 0.0), n, m)
+        ratio = (n - m) * first / ((m + 1) * np.maximum(1 - first, 1e-16))
+        with np.errstate(divide="ignore"):
+            shrunk = log_delta + room + np.log1p(-np.minimum(ratio, 1 - 1e-16))
+        best = np.maximum(best, np.where(ratio < 1, p_star(np.minimum(shrunk, 0.0), n, m), 0.0))
+    return best
+
+
+def grid_radius(
+    n_blocks: Sequence[ArrayLike],
+    n_bad: Sequence[ArrayLike],
+    block_size: tuple[ArrayLike, ...],
+    *,
+    log_delta: float,
+    assume: Assumption,
+    degrees: Sequence[int],
+    adversary: Adversary = "oblivious",
+    alternative: Alternative = "two-sided",
+) -> Floats:
+    """Certified radius of the median over a complete grid of blocks, any number of samples.
+
+    The smaller of ``two(p(δ))`` and ``one(p(δ/2))`` with p from :func:`grid_p_star`.
+
+    Examples
+    --------
+    >>> from outvote.assumptions import Bounded
+    >>> r = grid_radius((31, 31), (3, 3), (40, 40), log_delta=np.log(0.05), assume=Bounded(0, 1),
+    ...                 degrees=(1, 1))
+    >>> round(float(r), 3)
+    0.142
+    """
+    n_clean, fraction = grid_threshold(n_blocks, n_bad, adversary)
+    tail = assume.tail(block_size, degrees)
+    radius = best_of_sides(tail, lambda ld: grid_p_star(ld, n_clean, fraction), log_delta, alternative)
+    return inflate(radius, math.prod(np.asarray(k, dtype=float) for k in n_blocks) ** 0.5)

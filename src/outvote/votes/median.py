@@ -1,0 +1,401 @@
+"""The median of blocks, and how far off it can be.
+
+The median vote (Prop. 1 and its extensions; notation of docs/certificates.md). At most `n_bad` of the
+K blocks hold a corrupt row. The median is off by more than t only if at least ⌈K/2⌉ blocks are off on
+the same side, hence at least ``m = ⌈K/2⌉ - n_bad`` clean ones among ``N``: the K - n_bad blocks left
+alone when the corrupt positions do not depend on the clean values (*oblivious*), all K when they may
+(*adaptive*). Everything below counts how rarely that happens. Functions take ``log_delta``, the
+logarithm of the failure probability, and broadcast over arrays of candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal, TypedDict, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outvote.assumptions import Assumption, BlockSize, Tail
+from outvote.contamination import Adversary
+
+Floats = NDArray[np.float64]
+Alternative = Literal["two-sided", "less", "greater"]
+Layout = Literal["single", "full", "diagonal"]
+
+
+class Terms(TypedDict):
+    """What every certificate is asked: keyword arguments that several functions share."""
+
+    log_delta: float
+    assume: Assumption
+    degrees: Sequence[int]
+    adversary: Adversary
+    alternative: Alternative
+
+
+DEEP = -200.0  # below this log(delta) scipy's Beta inversion is no longer reliable
+LOG_2 = math.log(2)
+
+
+def median_of(values: Floats) -> Floats:
+    """Take numpy's median over the first axis, without overflow in the mean of the middle two."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        median = np.asarray(np.median(values, axis=0))
+        if not np.isfinite(median).all():
+            low, high = (len(values) - 1) // 2, len(values) // 2
+            middle = np.partition(values, [low, high], axis=0)
+            median = np.where(np.isfinite(median), median, middle[low] / 2 + middle[high] / 2)
+    return median
+
+
+def mad(values: Floats) -> float:
+    """Median absolute deviation from the median; infinite where that is beyond the largest float."""
+    with np.errstate(over="ignore"):
+        return float(median_of(np.abs(values - median_of(values))))
+
+
+def check_choice(name: str, value: object, choices: object) -> None:
+    """Raise a ValueError that lists the `choices` (a Literal) unless `value` is one of them."""
+    allowed = get_args(choices)
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}")
+
+
+def inflate(radius: Floats, n_blocks: ArrayLike) -> Floats:
+    """Enlarge a radius by more than the rounding error of the Beta function and its inverse."""
+    return radius * (1 + 1e-9 + 1e-16 * np.asarray(n_blocks, dtype=float))
+
+
+def threshold(n_blocks: ArrayLike, n_bad: ArrayLike, adversary: Adversary = "oblivious") -> tuple[Floats, Floats]:
+    """Count the blocks that count: (N, m), where m of N clean blocks must be off for the median to be.
+
+    Parameters
+    ----------
+    n_blocks : int or array of int
+        Number of blocks (K).
+    n_bad : int or array of int
+        Number of blocks that may hold a corrupt row.
+    adversary : {"oblivious", "adaptive"}
+        Whether the corrupt positions are independent of the clean values.
+
+    Returns
+    -------
+    n_clean, n_needed : ndarray
+        N and m; no certificate exists where m <= 0.
+
+    Examples
+    --------
+    >>> n_clean, n_needed = threshold(41, 10)
+    >>> int(n_clean), int(n_needed)
+    (31, 11)
+    """
+    blocks, bad = np.asarray(n_blocks, dtype=float), np.asarray(n_bad, dtype=float)
+    n_needed = np.ceil(blocks / 2) - bad
+    n_clean = blocks - bad if adversary == "oblivious" else blocks + 0 * bad
+    return n_clean, n_needed
+
+
+def log_binomial_tail(p: ArrayLike, n_clean: ArrayLike, n_needed: ArrayLike) -> Floats:
+    """Logarithm of ``F(p) = P(Bin(N, p) >= m)``; an upper bound within a fraction of a percent below 1e-280.
+
+    Examples
+    --------
+    >>> round(float(np.exp(log_binomial_tail(0.5, 3, 2))), 12)
+    0.5
+    """
+    from scipy.special import betainc
+
+    p, n, m = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (p, n_clean, n_needed)))
+    tail = betainc(m, n - m + 1, p)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.log(tail)
+        if np.any(tail < 1e-280):
+            value = np.where(tail < 1e-280, _log_deep_tail(np.log(p), n, m), value)
+    return np.asarray(value)
+
+
+def _log_deep_tail(log_p: Floats, n: Floats, m: Floats) -> Floats:
+    """Bound log F(p) for p < m/N by the first term of the tail and a geometric series.
+
+    The terms of ``F(p) = Σ_{j>=m} C(N,j) p^j (1-p)^{N-j}`` decrease at least as fast as powers of
+    ``r = (N-m)p / ((m+1)(1-p))``.
+    """
+    from scipy.special import gammaln
+
+    p = np.exp(log_p)
+    ratio = (n - m) * p / ((m + 1) * (1 - p))
+    log_choose = gammaln(n + 1) - gammaln(m + 1) - gammaln(n - m + 1)
+    rounding = 1e-15 * gammaln(n + 2)
+    return np.asarray(
+        log_choose + m * log_p + (n - m) * np.log1p(-p) - np.log1p(-np.minimum(ratio, 1 - 1e-16)) + rounding
+    )
+
+
+def p_star(log_delta: ArrayLike, n_clean: ArrayLike, n_needed: ArrayLike) -> Floats:
+    """Largest p with ``P(Bin(N, p) >= m) <= delta``, the Beta(m, N-m+1) quantile; 0 where m <= 0.
+
+    Parameters
+    ----------
+    log_delta : float or array
+        Logarithm of the failure probability, at most 0.
+    n_clean, n_needed : int or array of int
+        N and m, from :func:`threshold`.
+
+    Examples
+    --------
+    >>> round(float(p_star(np.log(0.05), 31, 11)), 4)
+    0.2134
+    """
+    from scipy.special import betaincinv
+
+    log_d, n, m = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (log_delta, n_clean, n_needed)))
+    possible = m >= 1
+    n, m = np.where(possible, n, 1.0), np.where(possible, m, 1.0)
+    deep = log_d < DEEP
+    if not deep.any():
+        return np.where(possible, betaincinv(m, n - m + 1, np.exp(log_d)), 0.0)
+    p = np.asarray(betaincinv(m, n - m + 1, np.exp(np.maximum(log_d, DEEP))))
+    p = np.where(deep, _deep_p_star(log_d, n, m), p)
+    return np.where(possible, p, 0.0)
+
+
+def _deep_p_star(log_delta: Floats, n: Floats, m: Floats) -> Floats:
+    """Invert the bound of `_log_deep_tail` by bisection on log p, from below: right for any log δ."""
+    from scipy.special import gammaln
+
+    log_choose = gammaln(n + 1) - gammaln(m + 1) - gammaln(n - m + 1)
+    high = np.log(m / (n + 1))
+    low = np.minimum((log_delta - log_choose) / m, high) - 1.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        small_enough = _log_deep_tail(middle, n, m) <= log_delta
+        low, high = np.where(small_enough, middle, low), np.where(small_enough, high, middle)
+    return np.nextafter(np.exp(low), 0.0)  # a denormal number may have been rounded up
+
+
+def _joint_radius(p: Floats, log_delta: float, n: Floats, m: Floats, sd: Floats) -> tuple[Floats, bool]:
+    """Two-sided radius sd·√u from the variance alone, with u ≥ max(1, N/(m-1) - 1) and m ≥ 2.
+
+    With P(above) and P(below) at most 1/(1+u) each and 1/u together, and F convex up to
+    (m-1)/(N-1), the worst case is ``F(1/(1+u)) + F(1/(u(1+u))) <= delta``; up to (m-1)/N that holds
+    for blocks of different laws too (Hoeffding 1956). Also returns whether the
+    radius is, for every candidate, at most those that Cantelli with δ/2 and Chebyshev with δ (p is
+    p*(δ)) give: so it is unless `u` is clamped.
+    """
+    usable = m >= 2
+    n, m, p = np.where(usable, n, 3.0), np.where(usable, m, 2.0), np.where(usable, p, 0.1)
+    least = np.maximum(1.0, n / (m - 1) - 1)
+    u = np.maximum(least, 1 / p - 1)  # enough for the first term alone
+    second = np.where(usable, log_binomial_tail(1 / u / (1 + u), n, m) - log_delta, -np.inf)
+    if second.max() > -40:  # else nothing to add in double precision
+        u = np.maximum(least, _newton_joint(u, log_delta, n, m))
+        # The solution is the fixed point of a decreasing map, hence at most the larger of u and its image.
+        second = np.where(usable, log_binomial_tail(1 / u / (1 + u), n, m) - log_delta, -np.inf)
+        first = log_delta + np.log1p(-np.exp(np.minimum(second, -1e-12)))
+        u = np.maximum(u, 1 / p_star(first, n, m) - 1)
+    return np.where(usable, sd * np.sqrt(u), np.inf), bool(np.all(usable & (u > least)))
+
+
+def _newton_joint(u: Floats, log_delta: float, n: Floats, m: Floats) -> Floats:
+    """Solve F(1/(1+u)) + F(1/(u(1+u))) = δ by Newton's method on the logarithms of both sides."""
+    from scipy.special import betainc, betaln
+
+    log_front = -betaln(m, n - m + 1)
+    for _ in range(5):
+        sides = 1 / (1 + u), 1 / u / (1 + u)
+        total = sum(betainc(m, n - m + 1, q) for q in sides)
+        slopes = [np.exp(log_front + m * np.log(q) + (n - m) * np.log1p(-q)) for q in sides]  # q·F'(q)
+        slope = (slopes[0] * u + slopes[1] * (1 + 2 * u)) / (1 + u)
+        step = (np.log(total) - log_delta) * total / slope
+        u = np.maximum(u * np.exp(np.clip(step, -1.0, 1.0)), 1.0)
+        if np.all(np.abs(step) < 1e-11):
+            break
+    return u
+
+
+def best_of_sides(
+    tail: Tail, admissible: Callable[[float], Floats], log_delta: float, alternative: Alternative
+) -> Floats:
+    """Radius from the admissible block probability p(log δ): one side, or the better two-sided use."""
+    if alternative != "two-sided":
+        return tail.one(admissible(log_delta))
+    return np.minimum(tail.two(admissible(log_delta)), tail.one(admissible(log_delta - LOG_2)))
+
+
+def median_radius(
+    n_blocks: ArrayLike,
+    n_bad: ArrayLike,
+    block_size: BlockSize,
+    *,
+    log_delta: float,
+    assume: Assumption,
+    degrees: Sequence[int] = (1,),
+    adversary: Adversary = "oblivious",
+    alternative: Alternative = "two-sided",
+) -> Floats:
+    """Certified radius of the median of K blocks of equal size.
+
+    The smallest of ``two(p*(δ))``, ``one(p*(δ/2))`` and the joint radius; ``one(p*(δ))`` for a
+    one-sided bound. For several samples this is the diagonal: block k of each sample go together.
+
+    Parameters
+    ----------
+    n_blocks, n_bad : int or array of int
+        Number of blocks, and how many may hold a corrupt row.
+    block_size : int, array of int, or tuple of those
+        Rows of each block, one entry per sample.
+    log_delta : float
+        Logarithm of the failure probability.
+    assume : Assumption
+        What is known of clean values.
+    degrees : sequence of int
+        Degree of the kernel in each sample.
+    adversary, alternative : str
+        Who places the outliers; "two-sided", or "less"/"greater" for one side.
+
+    Examples
+    --------
+    >>> from outvote.assumptions import FiniteVariance
+    >>> r = median_radius([21, 41, 81], 5, [47, 24, 12], log_delta=np.log(0.05), assume=FiniteVariance(1))
+    >>> r.round(3)
+    array([0.314, 0.31 , 0.373])
+    """
+    n_clean, n_needed = threshold(n_blocks, n_bad, adversary)
+    tail = assume.tail(block_size, degrees)
+    p = p_star(log_delta, n_clean, n_needed)
+    if alternative != "two-sided":
+        return inflate(tail.one(p), n_blocks)
+    best, smallest = _joint_radius(p, log_delta, n_clean, n_needed, tail.sd)
+    if not (smallest and tail.variance_only):
+        one_sided = tail.one(p_star(log_delta - LOG_2, n_clean, n_needed))
+        best = np.minimum.reduce([best, tail.two(p), one_sided])
+    return inflate(best, n_blocks)
+
+
+def unequal_radius(
+    n_bad: int,
+    block_sizes: BlockSize,
+    *,
+    log_delta: float,
+    assume: Assumption,
+    degrees: Sequence[int] = (1,),
+    adversary: Adversary = "oblivious",
+    alternative: Alternative = "two-sided",
+    huber_rates: Sequence[float] | None = None,
+) -> float:
+    """Certified radius of the median of blocks of unequal sizes.
+
+    The adversary spoils the blocks with the lightest tails, so p̄(t) is the mean tail over the N
+    blocks with the heaviest (the smallest blocks). ``F(p̄(t)) <= δ`` suffices when N·p̄ <= m - 1
+    (Hoeffding 1956); for m = 1 the failure probability is exactly ``1 - ∏(1 - p_k)``. The radius of
+    K blocks of the smallest size is valid too, and taken when smaller.
+
+    Parameters
+    ----------
+    n_bad : int
+        Number of blocks that may hold a corrupt row.
+    block_sizes : sequence of int, or tuple of sequences
+        Sizes of the K blocks; one sequence per sample (a diagonal of blocks) if several.
+    huber_rates : sequence of float, optional
+        Huber's model: the probability that a row of each sample is an outlier; then `n_bad` is 0.
+
+    Examples
+    --------
+    >>> from outvote.assumptions import FiniteVariance
+    >>> kwargs = dict(log_delta=np.log(0.05), assume=FiniteVariance(1.0))
+    >>> round(unequal_radius(10, [1] * 31 + [100] * 10, **kwargs), 3)  # the ten large ones are lost
+    1.92
+    """
+    per_sample = block_sizes if isinstance(block_sizes, tuple) else (block_sizes,)
+    rows, counts = np.unique(np.stack([np.asarray(s) for s in per_sample]), axis=1, return_counts=True)
+    sizes, n_blocks = tuple(rows.astype(float)), int(counts.sum())
+    tail = assume.tail(sizes, degrees)
+    n_clean, n_needed = (float(a) for a in threshold(n_blocks, n_bad, adversary))
+    if n_needed < 1:
+        return math.inf
+    untouched = np.ones(len(counts))
+    if huber_rates is not None:
+        untouched = np.prod([(1 - z) ** size for z, size in zip(huber_rates, sizes, strict=True)], axis=0)
+
+    def smallest(log_d: float, sides: int) -> float:
+        cap = min(float(p_star(log_d, n_clean, n_needed)), (n_needed - 1) / n_clean)
+
+        def holds(log_t: float) -> bool:
+            off = tail.tail_probability(np.exp(log_t), sides=sides)
+            spoiled = (1 - untouched) + untouched * off
+            order = np.argsort(-spoiled)
+            weights = np.diff(np.minimum(np.cumsum(counts[order]), n_clean), prepend=0.0)
+            if n_needed > 1:
+                return bool(spoiled[order] @ weights <= cap * n_clean)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                log_none = np.where(weights > 0, weights * np.log1p(-spoiled[order]), 0.0).sum()
+                return bool(log_none >= np.log1p(-np.exp(log_d)))
+
+        return _bisect(holds, float(np.log(tail.sd.max())))
+
+    if alternative != "two-sided":
+        best = smallest(log_delta, 1)
+    else:
+        best = min(smallest(log_delta, 2), smallest(log_delta - LOG_2, 1))
+    radius = float(inflate(np.asarray(best), n_blocks))
+    if huber_rates is not None:
+        return radius
+    terms: Terms = {
+        "log_delta": log_delta,
+        "assume": assume,
+        "degrees": degrees,
+        "adversary": adversary,
+        "alternative": alternative,
+    }
+    equal = median_radius(n_blocks, n_bad, tuple(size.min() for size in sizes), **terms)
+    return min(radius, float(equal))
+
+
+def _bisect(holds: Callable[[float], bool], log_scale: float) -> float:
+    """Smallest t for which a condition that stays true once true holds, or infinity."""
+    low, high = log_scale - 40.0, log_scale + 346.0  # t² does not overflow
+    if not holds(high):
+        return math.inf
+    for _ in range(64):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return math.exp(high)
+
+
+def huber_radius(
+    n_blocks: ArrayLike,
+    block_size: BlockSize,
+    *,
+    huber_rates: Sequence[float],
+    log_delta: float,
+    assume: Assumption,
+    degrees: Sequence[int] = (1,),
+    adversary: Adversary = "oblivious",
+    alternative: Alternative = "two-sided",
+) -> Floats:
+    """Certified radius when each row is an outlier with its sample's probability (Huber's model).
+
+    A block is clean and near the truth with probability at least ``∏(1-ζ_s)^{B_s}·(1-p)``, and ⌈K/2⌉
+    of the K blocks must fail: ``p = 1 - (1 - p*)/∏(1-ζ_s)^{B_s}``, no certificate if p <= 0.
+
+    Examples
+    --------
+    >>> from outvote.assumptions import FiniteVariance
+    >>> r = huber_radius(101, 10, huber_rates=[0.01], log_delta=np.log(0.05), assume=FiniteVariance(1.0))
+    >>> round(float(r), 3)
+    0.44
+    """
+    if adversary != "oblivious":
+        raise ValueError(f"adversary={adversary!r}: in Huber's model chance picks the rows, use 'oblivious'")
+    sizes = block_size if isinstance(block_size, tuple) else (block_size,)
+    log_untouched = sum(np.asarray(b) * np.log1p(-z) for b, z in zip(sizes, huber_rates, strict=True))
+    n_clean, n_needed = threshold(n_blocks, 0)
+
+    def admissible(log_d: float) -> Floats:
+        spoiled = p_star(log_d, n_clean, n_needed)
+        return np.maximum(0.0, -np.expm1(np.log1p(-spoiled) - log_untouched))
+
+    tail = assume.tail(block_size, degrees)
+    return inflate(best_of_sides(tail, admissible, log_delta, alternative), n_blocks)

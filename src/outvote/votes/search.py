@@ -1,0 +1,168 @@
+"""The number of blocks with the smallest certified radius."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from outvote.assumptions import Assumption, FiniteKurtosis
+from outvote.contamination import Adversary
+from outvote.votes.grid import grid_radius, grid_threshold
+from outvote.votes.median import Alternative, Floats, Layout, Terms, check_choice, median_radius
+from outvote.votes.scale import sigma_free_factor
+
+
+def best_n_blocks(
+    n_rows: Sequence[int],
+    n_corrupt: Sequence[int],
+    *,
+    degrees: Sequence[int] = (1,),
+    layout: Layout = "single",
+    log_delta: float,
+    assume: Assumption,
+    adversary: Adversary = "oblivious",
+    alternative: Alternative = "two-sided",
+) -> tuple[int, ...]:
+    """Odd numbers of blocks, one per sample, that minimise the certified radius of the median vote.
+
+    Parameters
+    ----------
+    n_rows, n_corrupt, degrees : sequence of int
+        Rows, corrupt rows and kernel degree, one per sample.
+    layout : {"single", "full", "diagonal"}
+        One sample; the complete grid of blocks; or block k of every sample together.
+    log_delta : float
+        Logarithm of the failure probability.
+    assume : Assumption
+        What is known of clean values. The scale does not matter: ``FiniteVariance(1.0)`` if unknown.
+    adversary, alternative : str
+        As in :func:`median_radius`.
+
+    Returns
+    -------
+    tuple of int
+
+    Raises
+    ------
+    ValueError
+        If no number of blocks gives a finite certificate.
+
+    Notes
+    -----
+    At a given block size more blocks are better, so only the largest odd K for each block size is a
+    candidate. All are tried when few; otherwise a coarse geometric grid, then finer ones around its
+    minimum.
+
+    Examples
+    --------
+    >>> from outvote.assumptions import FiniteVariance
+    >>> best_n_blocks([1000], [50], log_delta=np.log(0.01), assume=FiniteVariance(1.0))
+    (249,)
+    """
+    check_choice("layout", layout, Layout)
+    axes = [(s,) for s in range(len(n_rows))] if layout == "full" else [tuple(range(len(n_rows)))]
+    if isinstance(assume, FiniteKurtosis) and assume.sd is None and tuple(degrees) != (1,):
+        raise ValueError(f"assume={assume!r} without sd works for means only: give sd for other kernels")
+
+    terms: Terms = {
+        "log_delta": log_delta,
+        "assume": assume,
+        "degrees": degrees,
+        "adversary": adversary,
+        "alternative": alternative,
+    }
+
+    def certified(blocks: Sequence[Floats]) -> Floats:
+        sizes = tuple(n // k for n, k in zip(n_rows, blocks, strict=True))
+        if layout == "full":
+            return grid_radius(blocks, n_corrupt, sizes, **terms)
+        if isinstance(assume, FiniteKurtosis) and assume.sd is None:
+            return sigma_free_factor(
+                blocks[0],
+                n_corrupt[0],
+                sizes[0],
+                log_delta=log_delta,
+                kurtosis=assume.kurtosis,
+                adversary=adversary,
+                alternative=alternative,
+            )[0]
+        return median_radius(blocks[0], sum(n_corrupt), sizes, **terms)
+
+    def snap(blocks: Floats, axis: tuple[int, ...]) -> Floats:
+        """Replace each K by the largest odd one with the same block sizes (not on small grids)."""
+        if len(axes) > 1 and most[axis] <= 2 * coarse:
+            return blocks
+        return _odd(np.minimum.reduce([n_rows[s] // (n_rows[s] // blocks) for s in axis]))
+
+    def around(tried: Floats, i: int, axis: tuple[int, ...], *, last: bool) -> Floats:
+        """Candidates near the i-th: a finer grid, or at last every block size if blocks are small."""
+        k, sizes = tried[i], [n_rows[s] // tried[i] for s in axis]
+        if not last or min(sizes) > 400:
+            return snap(_odd_grid(tried[max(i - 1, 0)], tried[min(i + 1, len(tried) - 1)], fine), axis)
+        near = []
+        for s, size in zip(axis, sizes, strict=True):
+            spread = 1.1 + 5 / size
+            near.append(n_rows[s] // np.arange(max(np.floor(size / spread), degrees[s]), size * spread + 1))
+        blocks = _odd(np.concatenate([*near, [k]]))
+        blocks = blocks[(blocks >= least[axis]) & (blocks <= most[axis])]
+        return blocks if len(axes) == 1 else blocks[:: math.ceil(len(blocks) / 14)]
+
+    ranges = _block_ranges(axes, n_rows, n_corrupt, degrees)
+    least = {axis: low for axis, (low, _) in zip(axes, ranges, strict=True)}
+    most = {axis: high for axis, (_, high) in zip(axes, ranges, strict=True)}
+    rounds, coarse, fine = {1: (2, 28, 10), 2: (3, 12, 6)}.get(len(axes), (3, 7, 4))
+    useful = 2 * math.floor(20 * (sum(n_corrupt) - log_delta + 1)) + 1
+    if len(axes) == 1 and most[axes[0]] <= 1024:
+        rounds, coarse, useful = 0, 1024, 1024
+    tried = [snap(_odd_grid(least[a], max(least[a], min(most[a], useful)), coarse), a) for a in axes]
+    smallest, chosen = math.inf, [float(k[0]) for k in tried]
+    for step in range(rounds + 1):
+        mesh = np.meshgrid(*tried, indexing="ij")
+        radii = certified([k for axis, k in zip(axes, mesh, strict=True) for _ in axis])
+        best = np.unravel_index(int(np.argmin(radii)), radii.shape)
+        if radii[best] < smallest:
+            smallest, chosen = float(radii[best]), [float(k[i]) for k, i in zip(tried, best, strict=True)]
+        last = step >= rounds - 1
+        tried = [around(k, int(i), axis, last=last) for k, i, axis in zip(tried, best, axes, strict=True)]
+    if not math.isfinite(smallest):
+        raise ValueError(
+            f"no number of blocks gives a finite certificate for n_rows={tuple(n_rows)!r}, "
+            f"n_corrupt={tuple(n_corrupt)!r} under {assume!r}: give sd, more rows or less contamination"
+        )
+    return tuple(int(k) for axis, k in zip(axes, chosen, strict=True) for _ in axis)
+
+
+def _odd(blocks: Floats) -> Floats:
+    """Round down to odd numbers, sorted, each once."""
+    return np.unique(blocks - (blocks % 2 == 0))
+
+
+def _odd_grid(low: float, high: float, count: int) -> Floats:
+    """About `count` odd numbers from `low` to `high`: all of them, or a geometric grid."""
+    if high - low <= 2 * count:
+        return np.arange(low, high + 1, 2.0)
+    return np.unique(np.minimum(2 * np.floor(np.geomspace(low, high, count) / 2) + 1, high))
+
+
+def _block_ranges(
+    axes: Sequence[Sequence[int]], n_rows: Sequence[int], n_corrupt: Sequence[int], degrees: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Smallest and largest odd number of blocks on each axis, or an error that says what would work."""
+    ranges = []
+    for axis in axes:
+        most, bad = min(n_rows[s] // degrees[s] for s in axis), sum(n_corrupt[s] for s in axis)
+        if 2 * bad + 1 > most:
+            raise ValueError(
+                f"n_corrupt={tuple(n_corrupt)!r} asks for {2 * bad + 1} blocks, but n_rows={tuple(n_rows)!r} "
+                f"make at most {most} blocks for degrees={tuple(degrees)!r}: the largest n_corrupt here is "
+                f"{max((most - 1) // 2, 0)}"
+            )
+        ranges.append((2 * bad + 1, most - (most % 2 == 0)))
+    if len(axes) > 1 and grid_threshold([high for _, high in ranges], n_corrupt)[1] <= 0:
+        raise ValueError(
+            f"n_corrupt={tuple(n_corrupt)!r} of n_rows={tuple(n_rows)!r} spoils half the cells of any grid: "
+            "the product of the clean shares of blocks must exceed 1/2; lower n_corrupt"
+        )
+    return ranges

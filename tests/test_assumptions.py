@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
+
+ASSUMPTIONS = [
+    FiniteVariance(1.3),
+    SubGaussian(0.7),
+    Bounded(-1, 2),
+    Bounded(0, 1, variance=0.01),
+    FiniteKurtosis(4.0, sd=2.0),
+]
+P = np.geomspace(1e-12, 0.99, 60)
+
+
+@pytest.mark.parametrize("assume", ASSUMPTIONS, ids=repr)
+@pytest.mark.parametrize(("size", "degrees"), [(1, (1,)), (50, (1,)), (50, (2,)), ((7, 40), (2, 3))])
+def test_tails_are_at_most_the_variance_row(assume, size, degrees):
+    tail = assume.tail(size, degrees)
+    assert np.all(tail.one(P) <= tail.sd * np.sqrt(1 / P - 1) * (1 + 1e-12))
+    assert np.all(tail.two(P) <= tail.sd / np.sqrt(P) * (1 + 1e-12))
+    assert np.all(np.diff(tail.one(P)) <= 0)
+    assert np.all(tail.one(P) <= tail.two(P))
+    assert tail.variance_only == isinstance(assume, FiniteVariance)
+
+
+@pytest.mark.parametrize("assume", ASSUMPTIONS, ids=repr)
+@pytest.mark.parametrize(("size", "degrees"), [(3, (1,)), (400, (1,)), ((30, 40), (1, 2))])
+def test_probability_is_the_inverse_of_the_deviation(assume, size, degrees):
+    tail = assume.tail(size, degrees)
+    p = P[P < 0.4]
+    assert tail.tail_probability(tail.one(p)) == pytest.approx(p, rel=1e-6)
+    assert tail.tail_probability(tail.two(p), sides=2) == pytest.approx(p, rel=1e-6)
+    assert np.all(tail.tail_probability([0.0, 1e-9], sides=2) == 1)
+    assert np.all(tail.tail_probability(0.0) <= 1)
+
+
+@pytest.mark.parametrize("assume", ASSUMPTIONS, ids=repr)
+@given(factor=st.floats(1e-3, 1e3), p=st.floats(1e-9, 0.9))
+def test_scale_equivariance(assume, factor, p):
+    for sign in (1, -1):
+        scaled = assume.scaled(sign * factor).tail(20)
+        assert scaled.two(p) == pytest.approx(factor * assume.tail(20).two(p), rel=1e-9)
+
+
+def test_broadcasting_of_probabilities_against_sizes():
+    tail = FiniteKurtosis(3.0, sd=1.0).tail(np.array([10, 100, 1000]))
+    assert tail.one(np.array([[0.1], [0.01]])).shape == (2, 3)
+    assert tail.one(0.0).tolist() == [math.inf] * 3
+    assert tail.one(1.0).tolist() == [0.0] * 3
+
+
+def test_known_values():
+    assert float(FiniteVariance(3.0).tail(9).one(0.1)) == pytest.approx(3.0)
+    assert float(SubGaussian(2.0).tail(100).one(1e-6)) == pytest.approx(0.2 * math.sqrt(2 * math.log(1e6)))
+    assert float(Bounded(0, 3).tail(100).two(1e-6)) == pytest.approx(3 * math.sqrt(math.log(2e6) / 200))
+    assert float(Bounded(0, 3).tail(101, (2,)).one(1e-6)) == pytest.approx(3 * math.sqrt(math.log(1e6) / 100))
+    log_term, n = math.log(1e6), 400
+    c = log_term / (3 * n)
+    bernstein = c + math.sqrt(c**2 + 2 * 0.001 * log_term / n)
+    assert float(Bounded(0, 1, variance=0.001).tail(n).one(1e-6)) == pytest.approx(bernstein)
+    near_normal = stats.norm.isf(0.2 - 0.4748 * math.sqrt(3 / 1000)) / math.sqrt(1000)
+    assert float(FiniteKurtosis(3.0, sd=1.0).tail(1000).one(0.2)) == pytest.approx(near_normal)
+    fourth = ((5 + 3 * 49) / 50**3 / 1e-8) ** 0.25
+    assert float(FiniteKurtosis(5.0, sd=1.0).tail(50).two(1e-8)) == pytest.approx(fourth)
+
+
+def test_bounds_hold_for_exact_binomial_blocks():
+    """Means of Bernoulli rows have exact tails; none may exceed what an assumption promises."""
+    for q, size in itertools.product([0.02, 0.3, 0.5], [1, 2, 5, 40, 300]):
+        sd = math.sqrt(q * (1 - q))
+        law = stats.binom(size, q)
+        deviation = np.arange(size + 1) / size - q
+        for assume in (
+            FiniteVariance(sd),
+            SubGaussian(0.5),
+            Bounded(0, 1),
+            Bounded(0, 1, variance=sd**2),
+            FiniteKurtosis(1 / sd**2 - 3, sd=sd),
+        ):
+            tail = assume.tail(size)
+            t = deviation[deviation > 0] * (1 - 1e-9)
+            at_least = law.sf(np.flatnonzero(deviation > 0) - 1)
+            assert np.all(at_least <= tail.tail_probability(t) * (1 + 1e-9)), (q, size, assume)
+            both = at_least + law.cdf(np.floor((q - t) * size))
+            assert np.all(both <= tail.tail_probability(t, sides=2) * (1 + 1e-9)), (q, size, assume)
+
+
+def test_kurtosis_row_is_near_normal_for_large_blocks():
+    tail = FiniteKurtosis(3.0, sd=1.0).tail(10**8)
+    assert float(tail.one(0.05)) == pytest.approx(1.6449e-4, rel=1e-3)
+
+
+def exact_variance(values: np.ndarray, size: int, degree: int, kernel) -> float:
+    """Variance of a U-statistic over every sample of `size` rows, drawn from a few equally likely values."""
+    draws = np.array(list(itertools.product(values, repeat=size)))
+    tuples = list(itertools.combinations(range(size), degree))
+    return float(np.var(np.mean([kernel(*draws[:, list(t)].T) for t in tuples], axis=0)))
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_exact_variance_of_pairs(size):
+    values = np.array([0.0, 1.0, 5.0])
+
+    def kernel(a, b):
+        return (a - b) ** 2 / 2
+
+    pairs = np.array([[kernel(a, b) for b in values] for a in values])
+    zetas = (np.var(pairs.mean(axis=1)), np.var(pairs))
+    assume = FiniteVariance(math.sqrt(zetas[1]), zetas=zetas)
+    truth = exact_variance(values, size, 2, kernel)
+    assert float(assume.tail(size, (2,)).sd) ** 2 == pytest.approx(truth)
+    assert truth <= float(FiniteVariance(assume.sd).tail(size, (2,)).sd) ** 2 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("size", [3, 4, 5])
+def test_exact_variance_of_triples(size):
+    values = np.array([-1.0, 0.0, 2.0])
+
+    def kernel(a, b, c):
+        return a * b * c + a + b + c
+
+    cube = kernel(values[:, None, None], values[None, :, None], values[None, None, :])
+    zetas = (np.var(cube.mean(axis=(1, 2))), np.var(cube.mean(axis=2)), np.var(cube))
+    tail = FiniteVariance(math.sqrt(zetas[-1]), zetas=zetas).tail(size, (3,))
+    assert float(tail.sd) ** 2 == pytest.approx(exact_variance(values, size, 3, kernel))
+
+
+def test_exact_variance_of_two_samples():
+    x, y = np.array([0.0, 1.0, 4.0]), np.array([-1.0, 3.0])
+    table = (1 + x)[:, None] * y[None, :]
+    zetas = {(1, 0): np.var(table.mean(axis=1)), (0, 1): np.var(table.mean(axis=0)), (1, 1): np.var(table)}
+    sizes = (3, 4)
+    means = [
+        (1 + np.mean(a)) * np.mean(b)
+        for a in itertools.product(x, repeat=sizes[0])
+        for b in itertools.product(y, repeat=sizes[1])
+    ]
+    assume = FiniteVariance(math.sqrt(zetas[1, 1]), zetas=zetas)
+    assert float(assume.tail(sizes, (1, 1)).sd) ** 2 == pytest.approx(np.var(means))
+    assert np.var(means) <= zetas[1, 1] / 3
+    doubled = assume.scaled(2.0)
+    assert float(doubled.tail(sizes, (1, 1)).sd) == pytest.approx(2 * float(assume.tail(sizes, (1, 1)).sd))
+    assert hash(assume) != hash(doubled)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: FiniteVariance(0.0), r"sd=0.0 must be positive and finite"),
+        (lambda: FiniteVariance(-1), r"sd=-1"),
+        (lambda: FiniteVariance(math.inf), r"sd=inf"),
+        (lambda: FiniteVariance(math.nan), r"sd=nan"),
+        (lambda: FiniteVariance(1.0, zetas=()), r"zetas=\(\)"),
+        (lambda: FiniteVariance(1.0, zetas=(-1.0, 1.0)), r"zetas=.*non-negative"),
+        (lambda: FiniteVariance(1.0, zetas=(0.0, 0.0)), r"not all zero"),
+        (lambda: FiniteVariance(1.0, zetas=(1.0, 4.0)), r"sd=2.0 is the smallest that works"),
+        (lambda: FiniteVariance(1.0).scaled(0.0), r"factor=0.0"),
+        (lambda: SubGaussian(0.0), r"scale=0.0"),
+        (lambda: Bounded(1, 1), r"low=1, high=1"),
+        (lambda: Bounded(0, math.inf), r"finite"),
+        (lambda: Bounded(0, 1, variance=0.26), r"variance=0.26 is impossible in \[0, 1\].*0.25"),
+        (lambda: Bounded(0, 1, variance=0.0), r"variance=0.0"),
+        (lambda: FiniteKurtosis(0.5), r"kurtosis=0.5 is impossible"),
+        (lambda: FiniteKurtosis(3.0, sd=0.0), r"sd=0.0"),
+        (lambda: FiniteKurtosis(3.0).tail(10), r"has no sd"),
+        (lambda: FiniteVariance(1.0).tail(1, (2,)), r"block_size=1 is too small.*at least 2 rows"),
+        (lambda: FiniteVariance(1.0).tail(5, (0,)), r"degrees=\(0,\)"),
+        (lambda: FiniteVariance(1.0).tail(5, (1, 1)), r"give a tuple of 2 sizes"),
+        (lambda: FiniteVariance(1.0).tail([]), r"block_size=\[\]"),
+        (lambda: FiniteVariance(1.0, zetas=(1.0,)).tail(5, (2,)), r"do not fit degrees=\(2,\)"),
+        (lambda: FiniteVariance(1.0, zetas={(1, 1): 1.0}).tail((5, 5), (1, 1)), r"one ζ for each"),
+    ],
+)
+def test_errors(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("value", ["1", True, None, [1.0], 1j])
+def test_type_errors(value):
+    with pytest.raises(TypeError, match="sd="):
+        FiniteVariance(value)
+
+
+def test_descriptions():
+    assert FiniteVariance(1.0).describe() == "sd ≤ 1"
+    assert SubGaussian(2.0).describe() == "sub-Gaussian scale ≤ 2"
+    assert Bounded(0, 1).describe() == "values in [0, 1]"
+    assert Bounded(0, 1, variance=0.1).describe() == "values in [0, 1] and variance ≤ 0.1"
+    assert FiniteKurtosis(3.0).describe() == "kurtosis ≤ 3"
+    assert FiniteKurtosis(3.0, sd=2.0).describe() == "kurtosis ≤ 3 and sd ≤ 2"
+    assert FiniteKurtosis(3.0).scaled(2.0) == FiniteKurtosis(3.0)
+    assert Bounded(0, 2, variance=1.0).scaled(-2.0) == Bounded(-4, 0, variance=4.0)

@@ -1,0 +1,538 @@
+"""The number of blocks: by the paper's mappings, by a user's own, by certificates, or given."""
+
+import itertools
+import math
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import outvote as ov
+from outvote import Contamination, plan_blocks
+from outvote.blocks import log_delta_of, make_plan
+from outvote.plans import BlockPlan, GridPlan, majority
+
+MAPPINGS = ("harmonic", "geometric", "arithmetic", "polynomial")
+quick = settings(deadline=None, derandomize=True, max_examples=100)
+
+
+def refusal(rows, contamination, **options):
+    """Why a plan is refused, or nothing."""
+    try:
+        plan_blocks(rows, contamination, **options)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def ceil_root(n):
+    return math.isqrt(n - 1) + 1 if n else 0
+
+
+#: ⌈α(n_O/n)·n⌉ in integers.
+EXACT = {
+    "harmonic": lambda n, c: -(-4 * c * n // (n + 2 * c)),
+    "geometric": lambda n, c: ceil_root(2 * c * n),
+    "arithmetic": lambda n, c: -(-(n + 2 * c) // 2),
+    "polynomial": lambda n, c: -(-c * (5 * n - 2 * c) // (2 * n)),
+}
+
+
+# --- the paper's mappings -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", MAPPINGS)
+def test_mappings_in_exact_arithmetic(method):
+    for n in range(1, 400, 19):
+        for c in range((n + 1) // 2):
+            plan = plan_blocks(n, c, method=method)
+            assert plan.n_blocks == max(1, EXACT[method](n, c)), (n, c)
+            assert plan.holds
+            assert (plan.n_rows, plan.n_corrupt, plan.method) == (n, c, method)
+
+
+def test_the_blocks_of_the_iris_example():
+    assert plan_blocks(132, 12, degree=2, method="harmonic").n_blocks == 41
+    assert plan_blocks(132, 12, degree=2, method="harmonic").block_size == 3
+
+
+@pytest.mark.parametrize("method", ["harmonic", "geometric", "polynomial"])
+@pytest.mark.parametrize("degree", [1, 2, 3])
+def test_clean_samples_need_one_block(method, degree):
+    assert plan_blocks(100, 0, method=method, degree=degree).n_blocks == 1
+    assert plan_blocks(100, 0.001, method=method, degree=degree).n_blocks == 1
+    grid = plan_blocks((100, 90), 0, method=method, degree=degree)
+    assert grid.n_blocks == (1, 1)
+
+
+@pytest.mark.parametrize(("method", "largest"), [("harmonic", 1 / 6), ("geometric", 1 / 8), ("polynomial", 0.2192)])
+def test_the_largest_contamination_for_pairs(method, largest):
+    n = 10_000
+    assert plan_blocks(n, math.floor(largest * n), degree=2, method=method).block_size == 2
+    with pytest.raises(ValueError, match="the largest contamination for pairs here is"):
+        plan_blocks(n, math.floor(largest * n) + 2, degree=2, method=method)
+
+
+def test_the_arithmetic_mapping_has_no_room_for_pairs():
+    for c in (0, 1, 10):
+        with pytest.raises(ValueError, match=r"but there are 101 rows: no contamination works for pairs here$"):
+            plan_blocks(101, c, degree=2, method="arithmetic")
+
+
+def test_first_claims_use_beta_within_their_range():
+    # β(0.05) = 40/9 for the harmonic mapping; the claim covers δ from e^(-225) to e^(-40.9).
+    for log_inverse in (41, 50, 100, 200):
+        plan = plan_blocks(1000, 0.05, delta=math.exp(-log_inverse), method="harmonic", claim=1)
+        assert plan.n_blocks == math.ceil(Fraction(40, 9) * log_inverse)
+        assert "⌈β(ε)·log(1/δ)⌉" in plan.reason
+    for delta in (0.05, 1e-17, 1e-99):
+        with pytest.raises(ValueError, match="outside claim 1"):
+            plan_blocks(1000, 0.05, delta=delta, method="harmonic", claim=1)
+
+
+def test_first_claims_count_the_degree_in():
+    # Without corrupt rows β = 4, and 4 · 120 blocks of two fit in; with 50 of them 40/9 · 120 do not.
+    options = {"delta": math.exp(-120), "method": "harmonic", "claim": 1}
+    asked = plan_blocks(1000, 50, **options).n_blocks
+    assert asked > 500
+    with pytest.raises(ValueError, match=rf"contamination=50 asks for {asked} blocks of at least 2 rows") as refused:
+        plan_blocks(1000, 50, degree=2, **options)
+    largest = int(re.search(r"here is (\d+) rows", str(refused.value))[1])
+    assert 0 < largest < 50
+    assert plan_blocks(1000, largest, degree=2, **options).block_size >= 2
+    with pytest.raises(ValueError):
+        plan_blocks(1000, largest + 1, degree=2, **options)
+
+
+def test_first_claims_of_several_samples():
+    options = {"method": "harmonic", "claim": 1, "degree": 1}
+    full = plan_blocks((3000, 2000), (10, 5), delta=1e-10, **options)
+    assert isinstance(full, GridPlan)
+    assert full.holds
+    assert "⌈β_s·log(2/δ)⌉" in full.explain()
+    diagonal = plan_blocks((3000, 2000), (10, 5), delta=1e-10, grid="diagonal", **options)
+    assert len(set(diagonal.n_blocks)) == 1
+    assert "⌈β(ε)·log(1/δ)⌉" in diagonal.explain()
+
+
+def test_unknown_claims_are_refused():
+    for claim in (0, 3, "1"):
+        with pytest.raises(ValueError, match=f"claim={claim!r} is neither 1 nor 2"):
+            plan_blocks(1000, 0.05, method="harmonic", claim=claim)
+
+
+def test_mappings_on_a_grid():
+    # The least K with K² ≥ α(ε̃)·n², ε̃ = 1 - (1 - 5/100)(1 - 2/80).
+    joint = 1 - Fraction(95, 100) * Fraction(78, 80)
+    alpha = 4 * joint / (1 + 2 * joint)
+    expected = tuple(next(k for k in range(n + 1) if k * k >= alpha * n * n) for n in (100, 80))
+    plan = plan_blocks((100, 80), (5, 2), method="harmonic")
+    assert plan.n_blocks == expected
+    assert plan.holds
+    assert f"⌈α(ε)^(1/p)·n⌉ blocks, here α({float(joint):.4g}) = {float(alpha):.4g}" in plan.explain()
+
+
+def test_mappings_on_the_diagonal():
+    # As for one sample with as many rows as the shortest and all the corrupt rows.
+    plan = plan_blocks((100, 80), (5, 2), method="harmonic", grid="diagonal")
+    assert plan.n_blocks == (EXACT["harmonic"](80, 7),) * 2
+    assert plan.holds
+
+
+@pytest.mark.parametrize("grid", ["full", "diagonal"])
+@pytest.mark.parametrize("method", [*MAPPINGS, "certified"])
+def test_grids_leave_the_clean_votes_in_the_majority(method, grid):
+    for rows in ((10, 10), (13, 30), (50, 7)):
+        for counts in itertools.product(range(0, rows[0] // 2, 2), range(0, rows[1] // 2, 2)):
+            try:
+                plan = plan_blocks(rows, counts, method=method, grid=grid)
+            except ValueError:
+                continue
+            assert plan.holds
+            assert majority(plan.n_blocks, counts, grid)
+            assert all(k <= n for k, n in zip(plan.n_blocks, rows, strict=True))
+
+
+# --- a mapping of one's own ---------------------------------------------------------------------------------
+
+
+def test_a_callable_is_evaluated_exactly():
+    # In floats 3 * 0.07 * 100 is above 21.
+    assert plan_blocks(100, 7, method=lambda e: 3 * e).n_blocks == 21
+    for n in range(10, 200, 7):
+        for c in range(1, n // 3):
+            if 3 * c < n:
+                assert plan_blocks(n, c, method=lambda e: 3 * e).n_blocks == 3 * c
+
+
+def test_a_callable_may_return_floats_and_be_numpys():
+    assert plan_blocks(100, 2, method=lambda e: float(e) + 0.5).n_blocks == 52
+    assert plan_blocks(100, 4, method=np.sqrt).n_blocks == 20
+    assert plan_blocks(100, 4, method=np.sqrt).method == "sqrt"
+
+
+@pytest.mark.parametrize("alpha", [lambda e: 2 * e, lambda e: e, lambda e: 1, lambda e: 1.5, lambda e: float("nan")])
+def test_a_callable_must_lie_between_twice_epsilon_and_one(alpha):
+    with pytest.raises(ValueError, match=r"must lie strictly between 2\*epsilon = 0.02 and 1"):
+        plan_blocks(100, 1, method=alpha)
+
+
+def test_a_callable_without_corrupt_rows():
+    assert plan_blocks(100, 0, method=lambda e: 3 * e).n_blocks == 1
+    assert plan_blocks(100, 0, method=lambda e: (1 + 2 * e) / 2).n_blocks == 50
+
+
+def test_a_callable_object_is_named():
+    class Steep:
+        def __call__(self, epsilon):
+            return 4 * epsilon
+
+    def steep(epsilon):
+        return 4 * epsilon
+
+    assert plan_blocks(100, 5, method=Steep()).method == "callable"
+    named = plan_blocks(100, 5, method=steep)
+    assert named.method == "steep"
+    assert named.reason == "The mapping steep takes ⌈α(ε)·n⌉ blocks, here α(0.05) = 0.2."
+
+
+def test_unknown_methods_are_refused():
+    with pytest.raises(ValueError, match=r"method='best' is not one of 'certified', .*'harmonic'.*, nor a callable α"):
+        plan_blocks(100, 1, method="best")
+    with pytest.raises(ValueError, match="mapping=3 must be one of"):
+        plan_blocks(100, 1, method=3)
+
+
+# --- standard -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("confidence", "n_blocks"), [(0.5, 1), (0.6, 1), (0.95, 3), (0.99, 5), (0.999, 7)])
+def test_standard_blocks(confidence, n_blocks):
+    plan = plan_blocks(100, 0, confidence, method="standard", degree=2)
+    assert plan.n_blocks == n_blocks
+    assert plan.method == "standard"
+    assert "⌈log(1/δ)⌉ blocks are enough" in plan.explain()
+    assert plan_blocks((100, 50), 0, confidence, method="standard").n_blocks == (n_blocks, n_blocks)
+
+
+def test_standard_blocks_are_for_clean_samples_with_rows_enough():
+    with pytest.raises(ValueError, match=r"method='standard' is for clean samples, but contamination=0.02 allows 2 "):
+        plan_blocks(100, 0.02, method="standard")
+    with pytest.raises(ValueError, match=r"allows 0 and 1 corrupt rows: use 'certified' or 'harmonic'"):
+        plan_blocks((100, 100), Contamination((0, 1)), method="standard")
+    with pytest.raises(
+        ValueError, match=r"= 47 blocks, but the rows allow 10: .* failure probability here is 4.54e-05"
+    ):
+        plan_blocks(20, 0, delta=1e-20, degree=2, method="standard")
+    assert plan_blocks(20, 0, delta=4.541e-05, degree=2, method="standard").n_blocks == 10
+
+
+# --- certified ----------------------------------------------------------------------------------------------
+
+
+@quick
+@given(st.integers(1, 3), st.integers(1, 2000), st.data())
+def test_certified_blocks_of_one_sample(degree, n, data):
+    assume(n >= degree)
+    most = (n // degree - 1) // 2
+    c = data.draw(st.integers(0, max(most, 0)))
+    delta = data.draw(st.sampled_from([0.3, 0.05, 1e-6, 1e-100]))
+    # The odd numbers of blocks are those that waste none: c ≤ (K - 1)/2.
+    plan = plan_blocks(n, c, delta=delta, degree=degree)
+    assert isinstance(plan, BlockPlan)
+    assert plan.n_blocks % 2 == 1
+    assert plan.n_blocks > 2 * c
+    assert plan.n_blocks <= n // degree
+    assert plan.block_size >= degree
+    assert plan.holds
+    assert plan.method == "certified"
+
+
+@quick
+@given(
+    st.sampled_from(["full", "diagonal"]),
+    st.lists(st.tuples(st.integers(3, 400), st.integers(1, 3), st.floats(0, 0.3)), min_size=2, max_size=3),
+)
+def test_certified_blocks_of_several_samples(grid, samples):
+    rows, degrees, shares = zip(*samples, strict=True)
+    counts = tuple(int(share * n) for share, n in zip(shares, rows, strict=True))
+    refused = refusal(rows, counts, degree=degrees, grid=grid)
+    if refused:
+        assert "the largest contamination" in refused
+        assert any(counts)
+        return
+    plan = plan_blocks(rows, counts, degree=degrees, grid=grid)
+    assert isinstance(plan, GridPlan)
+    assert plan.holds
+    assert all(k % 2 == 1 for k in plan.n_blocks)
+    assert all(b >= d for b, d in zip(plan.block_size, degrees, strict=True))
+    if grid == "diagonal":
+        assert len(set(plan.n_blocks)) == 1
+
+
+def test_certified_blocks_grow_with_contamination_and_confidence():
+    blocks = [plan_blocks(10_000, c).n_blocks for c in (0, 10, 100, 1000)]
+    assert blocks == sorted(set(blocks))
+    blocks = [plan_blocks(10_000, 10, delta=delta).n_blocks for delta in (0.2, 0.01, 1e-6)]
+    assert blocks == sorted(set(blocks))
+
+
+def test_certified_says_what_binds():
+    reasons = {plan_blocks(10_000, 50).reason, plan_blocks(10_000, 0).reason, plan_blocks(100, 40).reason}
+    assert len(reasons) == 3
+    assert "the rows allow no more blocks" in plan_blocks(100, 40).explain()
+
+
+def test_the_longer_sample_makes_up_for_a_short_one():
+    # At most 15 of the 29 blocks of the short sample are sure to be clean: hardly any of the other's may be hit.
+    assert plan_blocks((2000, 30), (1, 14)).holds
+    assert plan_blocks((30, 2000), (14, 1)).holds
+
+
+# --- refusals -----------------------------------------------------------------------------------------------
+
+
+def test_the_refusal_names_the_largest_contamination():
+    with pytest.raises(ValueError) as refused:
+        plan_blocks(4000, contamination=0.3, degree=2)
+    assert str(refused.value) == (
+        "contamination=0.3 asks for 2401 blocks of at least 2 rows, but there are 4000 rows: "
+        "the largest contamination for pairs here is 999 rows (0.2497)"
+    )
+
+
+def test_the_refusal_reaches_the_estimators():
+    x = np.random.default_rng(0).normal(size=400)
+    with pytest.raises(ValueError, match="the largest contamination for pairs here is 99 rows"):
+        ov.u_statistic(x, kernel="variance", contamination=0.3)
+    with pytest.raises(ValueError, match=r"asks for .* blocks and .* blocks of at least 1 row, but .* in each sample"):
+        ov.u_statistic(x, x, kernel="auc", contamination=0.4)
+
+
+@pytest.mark.parametrize(
+    ("degree", "words"), [(1, "single rows"), (2, "pairs"), (3, "triples"), (4, "tuples of 4"), ((1, 2), "pairs")]
+)
+def test_the_refusal_speaks_of_what_the_kernel_takes(degree, words):
+    rows = 100 if isinstance(degree, int) and degree > 1 else (100, 100)
+    with pytest.raises(ValueError, match=f"the largest contamination for {words} here is"):
+        plan_blocks(rows, 0.45, degree=degree)
+
+
+def test_the_refusal_asks_for_more_blocks_than_there_can_be():
+    for rows, grid in (((100, 100), "full"), ((100, 60), "full"), ((90, 90, 90), "full"), ((100, 80), "diagonal")):
+        for share in (0.3, 0.35, 0.4, 0.45):
+            with pytest.raises(ValueError, match="asks for") as refused:
+                plan_blocks(rows, share, grid=grid)
+            asked = [int(k) for k in re.findall(r"(\d+) blocks?\b", str(refused.value))]
+            assert any(k > n for k, n in zip(asked, (min(rows),) if grid == "diagonal" else rows, strict=True))
+            # These would have been enough.
+            counts = Contamination(share).counts(rows)
+            assert majority(asked * len(rows) if grid == "diagonal" else asked, counts, grid)
+
+
+def test_the_fraction_in_the_refusal_is_exact():
+    # 71 / 1000 * 10000 is below 710 in floats.
+    with pytest.raises(ValueError, match=r"for tuples of 4 here is 71 rows \(0.071\)$"):
+        plan_blocks(1000, 0.2, degree=4, method="harmonic")
+
+
+@quick
+@given(
+    n=st.integers(1, 300),
+    degree=st.integers(1, 4),
+    method=st.sampled_from([*MAPPINGS, "certified"]),
+    share=st.floats(0.0, 0.499),
+)
+def test_the_largest_contamination_works_and_one_more_row_does_not(n, degree, method, share):
+    assume(n >= degree)
+    options = {"degree": degree, "method": method}
+    count = min(int(share * n), (n - 1) // 2)
+    refused = refusal(n, count, **options)
+    if not refused:
+        plan = plan_blocks(n, count, **options)
+        assert plan.holds
+        assert plan.block_size >= degree
+        return
+    found = re.search(r"here is (\d+) rows \(([\d.]+)\)$", refused)
+    if found is None:
+        assert "no contamination works" in refused
+        assert refusal(n, 0, **options)
+        return
+    largest, fraction = int(found[1]), Fraction(found[2])
+    assert largest < count
+    assert not refusal(n, largest, **options)
+    assert not refusal(n, float(fraction), **options)
+    assert refusal(n, largest + 1, **options)
+    # The fraction is rounded down to four decimals.
+    assert fraction <= Fraction(largest, n) < fraction + Fraction(1, 10_000)
+
+
+@quick
+@given(
+    rows=st.tuples(st.integers(4, 150), st.integers(4, 150)),
+    degrees=st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    method=st.sampled_from([*MAPPINGS, "certified"]),
+    grid=st.sampled_from(["full", "diagonal"]),
+)
+def test_the_largest_contamination_of_each_of_two_samples(rows, degrees, method, grid):
+    options = {"degree": degrees, "method": method, "grid": grid}
+    refused = refusal(rows, (min(rows) - 1) // 4, **options)
+    found = re.search(r"here is (\d+) rows \(([\d.]+)\) in each sample$", refused)
+    if found:
+        assert not refusal(rows, int(found[1]), **options)
+        assert not refusal(rows, float(found[2]), **options)
+        assert refusal(rows, int(found[1]) + 1, **options)
+    elif "no contamination works" in refused:
+        assert refusal(rows, 0, **options)
+
+
+# --- given numbers of blocks --------------------------------------------------------------------------------
+
+
+def given_plan(rows, n_blocks, counts=None, degrees=None, **options):
+    rows = (rows,) if isinstance(rows, int) else rows
+    counts = counts or (0,) * len(rows)
+    degrees = degrees or (1,) * len(rows)
+    return make_plan(rows, counts, degrees, n_blocks=n_blocks, log_delta=-3.0, contamination=0, **options)
+
+
+def test_a_given_number_is_obeyed():
+    for k in (1, 2, 10, 99, 100, np.int64(7), (4,), [4]):
+        plan = given_plan(100, k)
+        assert plan.n_blocks == np.ravel(k)[0]
+        assert type(plan.n_blocks) is int
+        assert plan.method == "given"
+        assert "The number of blocks was given." in plan.explain()
+    assert given_plan((100, 50), 5).n_blocks == (5, 5)
+    assert given_plan((100, 50), (5, 9)).n_blocks == (5, 9)
+    assert given_plan((100, 50), (5, 5), grid="diagonal").n_blocks == (5, 5)
+    assert given_plan(100, 50, degrees=(2,)).block_size == 2
+
+
+def test_a_given_number_may_be_too_small_for_the_corrupt_rows():
+    x = np.random.default_rng(0).normal(size=100)
+    found = ov.mean(x, contamination=5, n_blocks=10, rng=0)
+    assert found.plan.n_blocks == 10
+    assert not found.plan.holds
+    assert "survive 4 corrupt rows at most, but 5 may be there: nothing is guaranteed" in found.plan.explain()
+    assert found.radius == math.inf
+    assert ov.mean(x, contamination=5, n_blocks=11, rng=0).plan.holds
+
+
+@pytest.mark.parametrize("n_blocks", [True, 2.0, 2.5, None, "many", (2, 3.0), np.array([2])])
+def test_a_number_of_blocks_is_an_integer(n_blocks):
+    with pytest.raises((TypeError, ValueError), match=r"n_blocks=.* must be"):
+        ov.mean(np.arange(10.0), contamination=0, n_blocks=n_blocks)
+
+
+def test_types_and_values_are_told_apart():
+    with pytest.raises(TypeError, match=r"n_blocks=2.0 must be an integer, or a tuple with one for each sample"):
+        given_plan(10, 2.0)
+    with pytest.raises(ValueError, match="n_blocks='many' must be 'auto' or a number of blocks"):
+        given_plan(10, "many")
+
+
+@pytest.mark.parametrize("k", [0, -3])
+def test_there_is_at_least_one_block(k):
+    with pytest.raises(ValueError, match=f"n_blocks={k} must be at least 1"):
+        ov.mean(np.arange(10.0), contamination=0, n_blocks=k)
+
+
+def test_blocks_must_hold_a_tuple():
+    with pytest.raises(
+        ValueError, match="n_blocks=11 leaves fewer than 1 row for a block: with 10 rows the most is 10"
+    ):
+        ov.mean(np.arange(10.0), contamination=0, n_blocks=11)
+    with pytest.raises(ValueError, match="n_blocks=6 leaves fewer than 2 rows for a block: with 11 rows the most is 5"):
+        ov.u_statistic(np.arange(11.0), kernel="variance", contamination=0, n_blocks=6)
+    assert ov.u_statistic(np.arange(11.0), kernel="variance", contamination=0, n_blocks=5).plan.n_blocks == 5
+
+
+def test_numbers_of_blocks_match_the_samples():
+    with pytest.raises(ValueError, match=r"n_blocks=\(2, 3\) has 2 entries for 1 samples"):
+        given_plan(10, (2, 3))
+    with pytest.raises(ValueError, match=r"n_blocks=\(2, 3\): on the diagonal all samples have the same number"):
+        given_plan((10, 10), (2, 3), grid="diagonal")
+    with pytest.raises(ValueError, match=r"n_blocks=\(\) names no sample"):
+        given_plan(10, ())
+
+
+# --- other arguments ----------------------------------------------------------------------------------------
+
+
+def test_spread_reaches_the_plan():
+    plan = plan_blocks(100, 3, method="harmonic", remainder="spread")
+    assert plan.n_left_out == 0
+    assert plan.size_range == (100 // plan.n_blocks, -(-100 // plan.n_blocks))
+    with pytest.raises(ValueError, match="remainder='keep'"):
+        plan_blocks(100, 3, remainder="keep")
+
+
+def test_contamination_is_read_like_everywhere():
+    assert plan_blocks(100, 0.29, method="harmonic").n_corrupt == 29
+    assert plan_blocks(100, Contamination(0.29), method="harmonic").n_corrupt == 29
+    assert plan_blocks((100, 50), (0.1, 2), method="harmonic").n_corrupt == (10, 2)
+    assert plan_blocks((100,), (0.1,), method="harmonic").n_corrupt == 10
+    with pytest.raises(ValueError, match="the largest count here is 49"):
+        plan_blocks(100, 50)
+    with pytest.raises(ValueError, match="has 2 amounts, but there is 1 sample"):
+        plan_blocks(100, (1, 2))
+    with pytest.raises(ValueError, match=r"contamination=0.4 asks for"):
+        plan_blocks(100, Contamination(0.4), degree=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"n_rows": 0}, ValueError, "n_rows=0 must be at least 1"),
+        ({"n_rows": -5}, ValueError, "n_rows=-5 must be at least 1"),
+        ({"n_rows": (10, 0)}, ValueError, "n_rows=0 must be at least 1"),
+        ({"n_rows": ()}, ValueError, r"n_rows=\(\) names no sample"),
+        ({"n_rows": 10.0}, TypeError, "n_rows=10.0 must be an integer"),
+        ({"n_rows": True}, TypeError, "n_rows=True must be an integer"),
+        ({"n_rows": "10"}, TypeError, "n_rows='10' must be an integer"),
+        ({"degree": 0}, ValueError, "degree=0 must be at least 1"),
+        ({"degree": -1}, ValueError, "degree=-1 must be at least 1"),
+        ({"degree": 1.5}, TypeError, "degree=1.5 must be an integer"),
+        ({"degree": (1, 2)}, ValueError, r"degree=\(1, 2\) has 2 entries for 1 samples"),
+        ({"degree": 101}, ValueError, "a kernel of degree 101 needs at least 101 rows, but the sample has 100"),
+        (
+            {"n_rows": (9, 2), "degree": (1, 3)},
+            ValueError,
+            "a kernel of degree 3 needs at least 3 rows, but sample 2 has 2",
+        ),
+        ({"vote": "loudest"}, ValueError, "vote='loudest'"),
+        ({"grid": "separate"}, ValueError, "grid='separate' is neither 'full' nor 'diagonal'"),
+    ],
+)
+def test_arguments_are_checked(arguments, error, message):
+    with pytest.raises(error, match=message):
+        plan_blocks(**{"n_rows": 100, "contamination": 0, **arguments})
+
+
+def test_confidence_becomes_log_delta():
+    assert log_delta_of(0.95) == pytest.approx(math.log(0.05))
+    assert log_delta_of(Fraction(1, 2)) == pytest.approx(math.log(0.5))
+    assert log_delta_of(1e-20) == pytest.approx(-1e-20)
+    assert log_delta_of(0.95, 1e-300) == pytest.approx(math.log(1e-300))
+    assert log_delta_of(None, 0.5) == pytest.approx(math.log(0.5))
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -0.5, 1.5, float("nan"), "0.95", None, True])
+def test_confidence_out_of_range(confidence):
+    with pytest.raises(ValueError, match=r"confidence=.* must lie strictly between 0 and 1, 0.95 for instance$"):
+        plan_blocks(100, 1, confidence)
+
+
+def test_a_percentage_is_recognised():
+    with pytest.raises(ValueError, match=r"confidence=99 must lie .*: did you mean 0.99\?"):
+        plan_blocks(100, 1, 99)
+
+
+@pytest.mark.parametrize("delta", [0, 1, -1, 2.0, float("nan")])
+def test_delta_out_of_range(delta):
+    with pytest.raises(ValueError, match=f"delta={delta!r} must lie strictly between 0 and 1"):
+        plan_blocks(100, 1, delta=delta)

@@ -1,0 +1,312 @@
+"""Certificates of the estimators themselves: which radius a result carries, and on what grounds."""
+
+import math
+
+import numpy as np
+import pytest
+
+import outvote as ov
+from outvote.certificate import radius as certified_radius
+from outvote.certify import robust_sd
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(3.0, 2.0, size=2000)
+Y = RNG.normal(4.0, 2.0, size=1500)
+KNOWN = ov.FiniteVariance(2.0)
+
+
+def blocks(result):
+    plan = result.plan
+    return {"n_blocks": plan.n_blocks, "n_corrupt": plan.n_corrupt, "block_size": plan.block_size}
+
+
+@pytest.mark.parametrize("adversary", ["oblivious", "adaptive"])
+@pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
+@pytest.mark.parametrize(
+    "assume",
+    [
+        KNOWN,
+        ov.SubGaussian(2.0),
+        ov.Bounded(-100, 100),
+        ov.Bounded(-100, 100, variance=4.0),
+        ov.FiniteKurtosis(3.0, 2.0),
+    ],
+)
+def test_a_mean_carries_the_certified_radius_of_its_blocks(assume, alternative, adversary):
+    r = ov.mean(X, ov.Contamination(20, adversary), assume=assume, alternative=alternative, rng=0)
+    expected = certified_radius(
+        **blocks(r), confidence=0.95, assume=assume, adversary=adversary, alternative=alternative
+    )
+    assert r.radius == pytest.approx(expected, rel=1e-12)
+    assert r.certificate.provenance == "certified"
+    assert r.certificate.assumption == assume
+    assert r.certificate.adversary == adversary
+    low = -math.inf if alternative == "less" else r.estimate - r.radius
+    high = math.inf if alternative == "greater" else r.estimate + r.radius
+    if isinstance(assume, ov.Bounded):
+        low, high = max(low, -100.0), min(high, 100.0)
+    assert r.interval == pytest.approx((low, high))
+
+
+def test_unequal_blocks_carry_their_own_radius():
+    for options in ({"remainder": "spread"}, {"partition": "hash"}):
+        r = ov.mean(X, 20, assume=KNOWN, n_blocks=101, rng=0, **options)
+        expected = certified_radius(
+            n_blocks=len(r.block_sizes), n_corrupt=20, block_size=list(r.block_sizes), confidence=0.95, assume=KNOWN
+        )
+        assert r.radius == pytest.approx(expected, rel=1e-12)
+
+
+def test_too_few_blocks_have_no_certificate_and_say_so():
+    r = ov.mean(X, 20, assume=KNOWN, n_blocks=40, rng=0)
+    assert r.radius == math.inf
+    assert r.interval == (-math.inf, math.inf)
+    assert r.certificate.provenance == "none"
+    assert "More than 40 blocks are needed" in r.certificate.note
+    assert "no certificate" in str(r)
+    assert "no certificate" in r.explain()
+
+
+def test_all_columns_at_once_cost_a_share_of_delta():
+    table = np.stack([X, X + 1, X * 0.5], axis=1)
+    one = ov.mean(table, 20, assume=KNOWN, n_blocks=101, rng=0)
+    all_of_them = ov.mean(table, 20, assume=KNOWN, n_blocks=101, rng=0, simultaneous=True)
+    expected = certified_radius(n_blocks=101, n_corrupt=20, block_size=19, delta=0.05 / 3, assume=KNOWN)
+    assert all_of_them.radius == pytest.approx([expected] * 3)
+    assert np.all(all_of_them.radius > one.radius)
+    assert all_of_them.certificate.confidence == pytest.approx(0.95)
+
+
+def test_each_column_may_have_its_own_assumption():
+    table = np.stack([X, X * 10], axis=1)
+    r = ov.mean(table, 20, assume=[KNOWN, ov.FiniteVariance(20.0)], n_blocks=101, rng=0)
+    assert r.radius[1] == pytest.approx(10 * r.radius[0])
+    with pytest.raises(ValueError, match="assume has 3 entries for 2 columns"):
+        ov.mean(table, 20, assume=[KNOWN] * 3, rng=0)
+
+
+def test_an_unknown_scale_is_a_plug_in_and_says_what_would_certify():
+    r = ov.mean(X, 20, rng=0)
+    assert r.certificate.provenance == "plug-in"
+    assert r.certificate.assumption is None
+    assert "certified if assume= names" in r.certificate.note
+    known = certified_radius(**blocks(r), confidence=0.95, assume=ov.FiniteVariance(1.0))
+    assert r.radius / known == pytest.approx(2.0, rel=0.1)
+
+
+def test_the_plug_in_scale_ignores_corrupt_rows_and_follows_units():
+    spoiled = X.copy()
+    spoiled[:20] = 1e9
+    clean, dirty = ov.mean(X, 20, rng=0), ov.mean(spoiled, 20, rng=0)
+    assert dirty.radius == pytest.approx(clean.radius, rel=0.15)
+    assert ov.mean(spoiled * 1024.0, 20, rng=0).radius == pytest.approx(1024 * dirty.radius)
+
+
+@pytest.mark.parametrize("n_rows", [7, 60, 3000])
+def test_the_robust_sd_is_consistent_for_normal_rows(n_rows):
+    found = [float(robust_sd(np.random.default_rng(i).normal(size=n_rows), n_rows // 50, i)) for i in range(300)]
+    assert np.mean(found) == pytest.approx(1.0, abs=0.12 if n_rows < 100 else 0.03)
+
+
+def test_the_robust_sd_without_room_for_pairs_is_the_median_deviation():
+    x = np.random.default_rng(0).normal(size=999)
+    x[:300] = 50.0
+    deviation = 1.482602218505602 * np.median(np.abs(x - np.median(x)))
+    assert robust_sd(x, 300, 0) == pytest.approx(deviation)
+
+
+def test_the_robust_sd_of_long_input_looks_at_a_sample():
+    x = np.random.default_rng(1).normal(5, 3, size=3_000_000)
+    assert float(robust_sd(x, 30_000, 0)) == pytest.approx(3.0, rel=0.03)
+
+
+def test_rows_without_a_robust_scale_have_no_certificate():
+    mostly_zero = np.zeros(1000)
+    mostly_zero[:5] = 1.0
+    r = ov.mean(mostly_zero, 10, rng=0)
+    assert r.radius == math.inf
+    assert r.certificate.provenance == "none"
+    assert "name one with assume=" in r.certificate.note
+    assert ov.mean(np.full(1000, 7.0), 10, rng=0).interval == (7.0, 7.0)
+
+
+def test_sigma_free_interval_from_a_known_kurtosis():
+    r = ov.mean(X, 20, assume=ov.FiniteKurtosis(3.0), rng=0)
+    assert r.certificate.provenance == "certified"
+    known = ov.mean(X, 20, assume=ov.FiniteKurtosis(3.0, sd=2.0), rng=0)
+    assert known.radius < r.radius < 2 * known.radius
+    assert ov.mean(X * 8, 20, assume=ov.FiniteKurtosis(3.0), rng=0).radius == pytest.approx(8 * r.radius)
+    table = np.stack([X, 2 * X], axis=1)
+    both = ov.mean(table, 20, assume=ov.FiniteKurtosis(3.0), rng=0).radius
+    assert both[1] == pytest.approx(2 * both[0])
+
+
+def test_a_kurtosis_without_enough_rows_gives_an_estimate_and_no_radius():
+    r = ov.mean(X[:30], 3, assume=ov.FiniteKurtosis(9.0), rng=0)
+    assert r.radius == math.inf
+    assert r.certificate.provenance == "none"
+    assert "no finite radius" in r.certificate.note
+    assert ov.mean(X, 20, assume=ov.FiniteKurtosis(3.0), n_blocks=1999, rng=0).radius == math.inf
+
+
+def test_bounded_kernels_are_certified_without_an_assumption():
+    for kernel in ("wilcoxon",):
+        r = ov.u_statistic(X, kernel=kernel, contamination=20, rng=0)
+        assert r.certificate.provenance == "certified"
+        assert r.certificate.assumption == ov.Bounded(0.0, 1.0)
+        assert 0.0 <= r.interval.low <= r.interval.high <= 1.0
+    for grid in ("full", "diagonal"):
+        r = ov.u_statistic(X, Y, kernel="auc", contamination=(20, 10), grid=grid, rng=0)
+        expected = certified_radius(**blocks(r), confidence=0.95, assume=ov.Bounded(0, 1), degrees=(1, 1), grid=grid)
+        assert r.radius == pytest.approx(expected)
+
+
+def test_a_kernel_can_carry_its_projection_variances():
+    gaussian_variance = ov.Kernel(
+        lambda z, w: (z - w) ** 2 / 2, degrees=2, vectorized=True, zetas=(0.5 * 16, 2 * 16), name="variance of N(3, 4)"
+    )
+    r = ov.u_statistic(X, kernel=gaussian_variance, contamination=20, rng=0)
+    assert r.certificate.provenance == "certified"
+    loose = ov.u_statistic(X, kernel="variance", contamination=20, assume=ov.FiniteVariance(32**0.5), rng=0)
+    assert r.radius < loose.radius
+    two = ov.Kernel(lambda x, y: y - x, degrees=(1, 1), vectorized=True, zetas={(1, 0): 4.0, (0, 1): 4.0, (1, 1): 8.0})
+    assert ov.u_statistic(X, Y, kernel=two, grid="diagonal", rng=0).certificate.provenance == "certified"
+
+
+def test_unbounded_kernels_are_plug_ins_from_the_spread_of_their_blocks():
+    r = ov.u_statistic(X, kernel="variance", contamination=20, rng=0)
+    assert r.certificate.provenance == "plug-in"
+    unit = certified_radius(
+        n_blocks=r.plan.n_blocks, n_corrupt=20, block_size=1, confidence=0.95, assume=ov.FiniteVariance(1.0)
+    )
+    spread = 1.482602218505602 * np.median(np.abs(r.block_values - np.median(r.block_values)))
+    assert r.radius == pytest.approx(unit * spread)
+    for grid in ("full", "diagonal"):
+        assert ov.u_statistic(X[:300], Y[:300], kernel="energy", grid=grid, rng=0).certificate.provenance == "plug-in"
+
+
+def test_a_difference_adds_two_radii_at_half_delta_each():
+    r = ov.difference(X, Y, (20, 10), assume=KNOWN, rng=0)
+    parts = [
+        certified_radius(n_blocks=k, n_corrupt=c, block_size=b, delta=0.025, assume=KNOWN)
+        for k, c, b in zip(r.plan.n_blocks, r.plan.n_corrupt, r.plan.block_size, strict=True)
+    ]
+    assert r.radius == pytest.approx(sum(parts))
+    assert r.certificate.confidence == pytest.approx(0.95)
+    two_scales = ov.difference(X, Y * 10, (20, 10), assume=(KNOWN, ov.FiniteVariance(20.0)), rng=0)
+    assert two_scales.radius == pytest.approx(parts[0] + 10 * parts[1])
+    with pytest.raises(ValueError, match=r"assume=.* has 3 entries for 2 samples"):
+        ov.difference(X, Y, assume=(KNOWN,) * 3)
+
+
+def test_the_weakest_grounds_of_a_difference_count():
+    assert ov.difference(X, Y, rng=0).certificate.provenance == "plug-in"
+    assert ov.difference(X, Y, assume=(KNOWN, None), rng=0).certificate.provenance == "plug-in"
+    assert ov.difference(X, Y, 20, assume=KNOWN, n_blocks=(101, 9), rng=0).certificate.provenance == "none"
+
+
+def test_a_family_of_functions_splits_delta():
+    family = [lambda x: x, np.abs, lambda x: x > 3]
+    r = ov.difference(X, Y, 10, assume=KNOWN, function=family, n_blocks=(101, 101), rng=0)
+    parts = [
+        certified_radius(n_blocks=101, n_corrupt=10, block_size=b, delta=0.05 / 6, assume=KNOWN)
+        for b in r.plan.block_size
+    ]
+    assert r.radius == pytest.approx(sum(parts))
+
+
+def test_a_relative_difference_divides_intervals():
+    a, b = 100 + X, 110 + X[::-1]
+    r = ov.difference(a, b, 5, assume=KNOWN, relative=True, rng=0)
+    centre = [float(np.median(values)) for values in r.block_values]
+    spread = [
+        certified_radius(n_blocks=k, n_corrupt=5, block_size=s, delta=0.025, assume=KNOWN)
+        for k, s in zip(r.plan.n_blocks, r.plan.block_size, strict=True)
+    ]
+    assert r.interval.high == pytest.approx((centre[1] + spread[1]) / (centre[0] - spread[0]) - 1)
+    assert r.interval.low == pytest.approx((centre[1] - spread[1]) / (centre[0] + spread[0]) - 1)
+    assert r.radius == pytest.approx(max(r.interval.high - r.estimate, r.estimate - r.interval.low))
+    less = ov.difference(a, b, 5, assume=KNOWN, relative=True, alternative="less", rng=0)
+    more = ov.difference(a, b, 5, assume=KNOWN, relative=True, alternative="greater", rng=0)
+    assert less.interval.low == -math.inf
+    assert less.interval.high <= r.interval.high
+    assert more.interval.high == math.inf
+    unbounded = ov.difference(X - 3, Y, 5, assume=KNOWN, relative=True, rng=0)
+    assert unbounded.interval == (-math.inf, math.inf)
+    assert unbounded.certificate.provenance == "none"
+    assert "may be 0" in unbounded.certificate.note
+
+
+def test_rows_outside_the_bounds_are_corrupt_for_certain():
+    x = np.random.default_rng(2).uniform(size=1000)
+    x[[3, 500]] = [7.0, -1.0]
+    r = ov.mean(x, 10, assume=ov.Bounded(0, 1), rng=0)
+    assert (r.plan.n_rows, r.plan.n_corrupt) == (998, 8)
+    assert "2 rows of x lie outside the bounds" in r.explain()
+    adaptive = ov.mean(x, ov.Contamination(10, "adaptive"), assume=ov.Bounded(0, 1), rng=0)
+    assert (adaptive.plan.n_rows, adaptive.plan.n_corrupt) == (1000, 10)
+    assert x[3] == 7.0
+    with pytest.raises(ValueError, match=r"x has values outside the bounds .* in 2 rows, more than the 1 corrupt rows"):
+        ov.mean(x, 1, assume=ov.Bounded(0, 1))
+    with pytest.raises(ValueError, match="a has values outside"):
+        ov.difference(x, x, 1, assume=ov.Bounded(0, 1))
+    table = np.stack([x, 10 * x], axis=1)
+    each = ov.mean(table, 10, assume=[ov.Bounded(0, 1), ov.FiniteVariance(3.0)], rng=0)
+    assert each.plan.n_rows == 998
+
+
+def test_nan_rows_chosen_by_someone_who_saw_the_rows_stay_in_their_blocks():
+    x = X.copy()
+    x[:5] = np.nan
+    kept = ov.mean(x, ov.Contamination(20, "adaptive"), nan_policy="corrupt", rng=0)
+    assert (kept.plan.n_rows, kept.plan.n_corrupt, kept.n_omitted) == (2000, 20, 5)
+    gone = ov.mean(x, 20, nan_policy="corrupt", rng=0)
+    assert (gone.plan.n_rows, gone.plan.n_corrupt, gone.n_omitted) == (1995, 15, 5)
+    assert np.isnan(x[:5]).all()
+
+
+def test_an_assumption_must_be_one():
+    for call in (lambda: ov.mean(X, assume=2.0), lambda: ov.u_statistic(X, kernel="gini", assume="sd")):
+        with pytest.raises(TypeError, match=r"assume=.* must be None, FiniteVariance"):
+            call()
+
+
+def test_rows_needed_reaches_the_radius_and_hardly_fewer_do():
+    for options in (
+        {"radius": 0.1, "contamination": 5, "assume": ov.FiniteVariance(1.0)},
+        {"radius": 0.05, "contamination": 0.001, "assume": ov.Bounded(0, 1)},
+        {"radius": 0.3, "contamination": 2, "assume": ov.FiniteVariance(1.0), "degree": 2},
+        {"radius": 0.3, "contamination": 3, "assume": ov.SubGaussian(1.0), "alternative": "less"},
+    ):
+        n = ov.rows_needed(**options)
+        target, degree = options["radius"], options.get("degree", 1)
+
+        def best(rows, options=options, degree=degree):
+            plan = ov.plan_blocks(rows, options["contamination"], assume=options["assume"], degree=degree)
+            return certified_radius(
+                n_blocks=plan.n_blocks,
+                n_corrupt=plan.n_corrupt,
+                block_size=plan.block_size,
+                confidence=0.95,
+                assume=options["assume"],
+                degrees=(degree,),
+                alternative=options.get("alternative", "two-sided"),
+            )
+
+        assert best(n) <= target * 1.002
+        assert best(math.floor(0.97 * n)) > target
+
+
+def test_rows_needed_refuses_what_no_number_of_rows_reaches():
+    with pytest.raises(ValueError, match=r"radius=0.2 is out of reach: with contamination=0.05 .* stays above 0.6"):
+        ov.rows_needed(0.2, 0.05, assume=ov.FiniteVariance(1.0))
+    with pytest.raises(ValueError, match="radius=-1 must be a positive number"):
+        ov.rows_needed(-1, 0.05, assume=ov.FiniteVariance(1.0))
+    with pytest.raises(TypeError, match="assume=None must name a scale"):
+        ov.rows_needed(0.1)
+
+
+def test_the_search_result_is_remembered_not_changed():
+    first, again = (ov.plan_blocks(10_000, 0.02, assume=KNOWN) for _ in range(2))
+    assert first == again
+    assert first.n_blocks % 2 == 1

@@ -1,0 +1,352 @@
+"""What users pass: arrays, lists, tables of any library, and what is none of these."""
+
+import datetime
+import decimal
+from array import array
+from collections import deque
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import outvote as ov
+from outvote.inputs import check_nan_policy, check_rows, read, read_rows, screen
+
+NAN, INF = float("nan"), float("inf")
+
+
+def check_read(x, values, names=None):
+    found = read(x, "x")
+    np.testing.assert_array_equal(found.values, np.asarray(values))
+    assert found.values.dtype.kind in "biuf"
+    assert found.names == names
+
+
+# --- arrays and lists ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        [1, 2, 3],
+        (1.0, 2.0, 3.0),
+        range(1, 4),
+        deque([1, 2, 3]),
+        array("d", [1.0, 2.0, 3.0]),
+        np.array([1, 2, 3], dtype=np.uint8),
+        np.array([1, 2, 3], dtype=np.float16),
+        memoryview(np.array([1.0, 2.0, 3.0])),
+        [np.float64(1), np.int32(2), 3],
+        pd.Index([1, 2, 3]),
+        pa.array([1, 2, 3]),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_sequences_of_numbers_are_read(x):
+    check_read(x, [1, 2, 3])
+
+
+def test_lists_of_rows_and_booleans_are_read():
+    check_read([[1, 2], [3, 4], [5, 6]], [[1, 2], [3, 4], [5, 6]])
+    check_read([True, False], [True, False])
+    check_read([np.arange(2), np.arange(2)], [[0, 1], [0, 1]])
+    check_read(np.zeros((2, 3, 4)), np.zeros((2, 3, 4)))
+
+
+def test_arrays_are_not_copied():
+    x = np.arange(10.0)
+    assert read(x, "x").values is x
+    assert np.shares_memory(read(x[::2], "x").values, x)
+    assert np.shares_memory(read_rows(x, "x"), x)
+    small = np.arange(10, dtype=np.float32)
+    assert read_rows(small, "x") is small
+
+
+@pytest.mark.parametrize(
+    ("x", "found"),
+    [
+        (["a", "b"], "strings"),
+        ("12", "strings"),
+        ([1, "2"], "strings"),
+        ([b"a"], "byte strings"),
+        ([1j, 2], "complex numbers"),
+        (np.array(["2020-01-01"], dtype="M8[D]"), "dates"),
+        (np.array([5], dtype="m8[s]"), "durations"),
+        ([None, 1.0], "object values"),
+        (None, "object values"),
+        ([decimal.Decimal(1)], "object values"),
+        ([Fraction(1, 2)], "object values"),
+        ([datetime.date(2020, 1, 1)], "object values"),
+        ({"a": [1, 2]}, "object values"),
+        ({1.0, 2.0}, "object values"),
+        ((i for i in range(3)), "object values"),
+        (np.zeros(2, dtype=[("a", float)]), r"\[\('a', '<f8'\)\] values"),
+        (pa.array([True, None]), "object values"),
+    ],
+)
+def test_what_is_not_numbers_is_refused(x, found):
+    with pytest.raises(TypeError, match=f"^speed holds {found}, but real numbers are needed: convert it first"):
+        read(x, "speed")
+
+
+def test_ragged_rows_are_refused():
+    for x in ([[1, 2], [3]], [np.zeros(2), np.zeros(3)], [[1], 2]):
+        with pytest.raises(ValueError, match=r"^x is ragged: its rows have different lengths"):
+            read(x, "x")
+
+
+@pytest.mark.parametrize("x", [3.0, np.float64(3.0), np.array(3.0)])
+def test_a_single_number_is_refused(x):
+    with pytest.raises(ValueError, match=r"^x=3.0 is a single number, but rows are needed: a sequence of numbers"):
+        read(x, "x")
+
+
+@pytest.mark.parametrize("x", [np.ma.array([1.0, 2.0], mask=[False, True]), np.ma.array([1.0, 2.0])])
+def test_masked_arrays_are_refused_with_a_way_out(x):
+    with pytest.raises(TypeError, match=r"x is a masked array: pass x.filled\(numpy.nan\) and a nan_policy instead"):
+        read(x, "x")
+
+
+# --- samples ------------------------------------------------------------------------------------------------
+
+
+def test_samples_become_floats():
+    for x in ([1, 2], np.array([1, 2], dtype=np.float16), [True, False], np.array([1, 2], dtype=np.longdouble)):
+        assert read_rows(x, "x").dtype == np.float64
+    assert read_rows(np.zeros(2, dtype=np.float32), "x").dtype == np.float32
+    assert read_rows([[1, 2]], "x").shape == (1, 2)
+
+
+def test_samples_of_a_wrong_shape_are_refused():
+    with pytest.raises(ValueError, match=r"b has shape \(2, 2, 2\): a sample is 1-D \(numbers\) or 2-D"):
+        read_rows(np.zeros((2, 2, 2)), "b")
+    with pytest.raises(ValueError, match=r"b has shape \(2, 0\): its rows are empty"):
+        read_rows(np.zeros((2, 0)), "b")
+    for empty in ([], np.zeros((0, 3)), pd.Series([], dtype=float), pl.DataFrame({"a": []}, schema={"a": pl.Float64})):
+        with pytest.raises(ValueError, match="b is empty: at least one row is needed"):
+            read_rows(empty, "b")
+    for nothing in (pd.DataFrame(index=range(3)), pd.DataFrame(), pl.DataFrame()):
+        with pytest.raises(ValueError, match=r"b has shape \(\d, 0\): its rows are empty"):
+            read_rows(nothing, "b")
+
+
+def test_check_rows():
+    check_rows(1, "x")
+    with pytest.raises(ValueError, match="x is empty: at least one row is needed"):
+        check_rows(0, "x")
+
+
+# --- series and tables --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("series", "values", "names"),
+    [
+        (pd.Series([1.5, 2.5]), [1.5, 2.5], None),
+        (pd.Series([1, 2], name=""), [1, 2], None),
+        (pd.Series([1, 2], name="speed"), [1, 2], ("speed",)),
+        (pd.Series([1, 2], name=0), [1, 2], ("0",)),
+        (pd.Series([1, 2, 3], index=[2, 0, 1], name="s"), [1, 2, 3], ("s",)),
+        (pd.Series([1, None, 3], dtype="Int64", name="s"), [1, NAN, 3], ("s",)),
+        (pd.Series([1, None, 3], dtype="int64[pyarrow]", name="s"), [1, NAN, 3], ("s",)),
+        (pd.Series([True, False], name="s"), [1, 0], ("s",)),
+        (pd.Series([True, None], dtype="boolean", name="s"), [1, NAN], ("s",)),
+        (pd.Series([1, None, 2.5], dtype=object, name="s"), [1, NAN, 2.5], ("s",)),
+        (pl.Series([1.5, 2.5]), [1.5, 2.5], None),
+        (pl.Series("s", [1, None, 3]), [1, NAN, 3], ("s",)),
+        (pl.Series("s", [True, None]), [1, NAN], ("s",)),
+        (pl.Series("s", [True, False]), [1, 0], ("s",)),
+        (pl.Series("s", [decimal.Decimal("1.5"), None]), [1.5, NAN], ("s",)),
+        (pa.chunked_array([[1, 2], [None]]), [1, 2, NAN], None),
+    ],
+)
+def test_series_are_read_with_their_names_and_gaps(series, values, names):
+    check_read(series, values, names)
+
+
+def test_single_precision_stays():
+    assert read(pd.Series([1.5], dtype="float32"), "x").values.dtype == np.float32
+    assert read(pl.Series([1.5], dtype=pl.Float32), "x").values.dtype == np.float32
+
+
+COLUMNS = {"a": [1, 2], "b": [1.5, None], "c": [True, False], "d": [True, None]}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame(COLUMNS).astype({"d": "boolean"}),
+        pd.DataFrame(COLUMNS).astype({"a": "Int64", "d": object}),
+        pl.DataFrame(COLUMNS),
+        pa.table(COLUMNS),
+    ],
+    ids=["pandas", "pandas objects", "polars", "pyarrow"],
+)
+def test_tables_are_read_with_their_names_and_gaps(frame):
+    check_read(frame, [[1, 1.5, 1, 1], [2, NAN, 0, NAN]], ("a", "b", "c", "d"))
+    numbers = frame[["a"]] if not isinstance(frame, pa.Table) else frame.select(["a"])
+    check_read(numbers, [[1], [2]], ("a",))
+
+
+def test_names_of_columns_become_strings():
+    assert read(pd.DataFrame(np.eye(2)), "x").names == ("0", "1")
+    with pytest.raises(ValueError, match="unique column names"):
+        read(pd.DataFrame(np.eye(2), columns=["a", "a"]), "x")
+
+
+@pytest.mark.parametrize(
+    ("frame", "column", "what"),
+    [
+        (pd.DataFrame({"a": [1], "who": ["x"]}), "who", "String"),
+        (pl.DataFrame({"a": [1], "who": ["x"]}), "who", "String"),
+        (pa.table({"a": [1], "who": ["x"]}), "who", "String"),
+        (pd.Series(["x", "y"], name="who"), "who", "String"),
+        (pd.Series(["x", "y"], dtype="category", name="who"), "who", "Categorical"),
+        (pd.Series(pd.to_datetime(["2020-01-01"]), name="when"), "when", "Datetime.*"),
+        (pl.Series("when", [datetime.date(2020, 1, 1)]), "when", "Date"),
+        (pl.Series("when", [datetime.timedelta(1)]), "when", "Duration.*"),
+        (pl.Series("many", [[1, 2], [3]]), "many", "List.*"),
+        (pd.Series([1j], name="z"), "z", "Unknown"),
+    ],
+)
+def test_columns_that_hold_no_numbers_are_named(frame, column, what):
+    with pytest.raises(TypeError, match=f"^x has a column '{column}' of {what} values, but real numbers are needed"):
+        read(frame, "x")
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.Series([1, "2"], dtype=object, name="who"),
+        pd.DataFrame({"a": [1, 2], "who": pd.Series([1, "w"], dtype=object)}),
+        pd.DataFrame({"who": pd.Series([1, 2j], dtype=object)}),
+        pl.Series("who", [1, object()], dtype=pl.Object),
+    ],
+)
+def test_columns_of_mixed_objects_are_named(frame):
+    with pytest.raises(TypeError, match=r"^x has a column 'who' of mixed values, but real numbers are needed"):
+        read(frame, "x")
+
+
+def test_lazy_frames_must_be_collected():
+    with pytest.raises(TypeError, match="x is a lazy frame: collect it first"):
+        read(pl.DataFrame({"a": [1]}).lazy(), "x")
+
+
+def test_tables_are_not_modified():
+    frame = pd.DataFrame({"a": [3.0, 1.0, 2.0], "b": [True, False, True]})
+    before = frame.copy()
+    read(frame, "x")
+    ov.mean(frame, contamination=0, n_blocks=3, rng=0)
+    pd.testing.assert_frame_equal(frame, before)
+
+
+def test_all_containers_give_the_same_mean():
+    x = np.random.default_rng(0).normal(size=50)
+    frames = [x.tolist(), tuple(x), pd.Series(x), pl.Series(x), pa.chunked_array([x])]
+    expected = ov.mean(x, contamination=2, rng=3).estimate
+    for container in frames:
+        assert ov.mean(container, contamination=2, rng=3).estimate == expected
+    table = ov.mean(pd.DataFrame({"one": x, "two": -x}), contamination=2, rng=3)
+    assert table.estimate.tolist() == [expected, -expected]
+    assert table.names == ("one", "two")
+
+
+# --- NaN and infinities -------------------------------------------------------------------------------------
+
+COLUMN = np.array([1.0, NAN, 3.0, INF, 5.0, -INF, 7.0])
+TABLE = np.array([[1.0, 2.0], [NAN, 4.0], [5.0, INF], [7.0, 8.0], [NAN, -INF]])
+
+
+@pytest.mark.parametrize("policy", ["raise", "omit", "corrupt"])
+@pytest.mark.parametrize("x", [np.arange(4.0), np.ones((3, 2)), np.arange(3), np.array([True, False])])
+def test_finite_rows_pass_every_policy_untouched(x, policy):
+    kept, n_corrupt, n_gone = screen(x, policy, 1, "x")
+    assert kept is x
+    assert (n_corrupt, n_gone) == (1, 0)
+
+
+def test_raise_says_where():
+    with pytest.raises(
+        ValueError,
+        match=r"^x has NaN or infinite values in 3 of 7 rows \(the first is row 1\): nan_policy='corrupt' counts such "
+        r"rows as corrupt, nan_policy='omit' leaves out rows with NaN$",
+    ):
+        screen(COLUMN, "raise", 3, "x")
+    with pytest.raises(ValueError, match=r"in 3 of 5 rows \(the first is row 1\)"):
+        screen(TABLE, "raise", 3, "x")
+
+
+def test_omit_leaves_out_missing_rows():
+    kept, n_corrupt, n_gone = screen(np.array([1.0, NAN, 3.0, NAN]), "omit", 1, "x")
+    assert kept.tolist() == [1.0, 3.0]
+    assert (n_corrupt, n_gone) == (1, 2)
+    kept, n_corrupt, n_gone = screen(TABLE[[0, 1, 3, 4]], "omit", 0, "x")
+    assert kept.tolist() == [[1.0, 2.0], [7.0, 8.0]]
+    assert (n_corrupt, n_gone) == (0, 2)
+
+
+def test_omit_does_not_hide_infinities():
+    with pytest.raises(
+        ValueError,
+        match=r"^x has infinite values, which are not missing in 2 of 7 rows \(the first is row 3\): "
+        r"nan_policy='corrupt' counts such rows as corrupt$",
+    ):
+        screen(COLUMN, "omit", 3, "x")
+    with pytest.raises(ValueError, match=r"in 1 of 5 rows \(the first is row 2\)"):
+        screen(TABLE, "omit", 3, "x")
+
+
+def test_omit_cannot_leave_out_everything():
+    with pytest.raises(ValueError, match="x without its rows with NaN is empty"):
+        screen(np.full(3, NAN), "omit", 0, "x")
+
+
+def test_corrupt_counts_bad_rows_against_the_contamination():
+    kept, n_corrupt, n_gone = screen(COLUMN, "corrupt", 3, "x")
+    assert kept.tolist() == [1.0, 3.0, 5.0, 7.0]
+    assert (n_corrupt, n_gone) == (0, 3)
+    kept, n_corrupt, n_gone = screen(TABLE, "corrupt", 4, "x")
+    assert kept.tolist() == [[1.0, 2.0], [7.0, 8.0]]
+    assert (n_corrupt, n_gone) == (1, 3)
+
+
+def test_more_bad_rows_than_corrupt_ones_is_a_contradiction():
+    with pytest.raises(
+        ValueError,
+        match=r"^x has NaN or infinite values in 3 rows, more than the 2 corrupt rows that contamination allows among "
+        r"7: allow at least 3$",
+    ):
+        screen(COLUMN, "corrupt", 2, "x")
+
+
+def test_screening_modifies_nothing():
+    before = COLUMN.copy()
+    screen(COLUMN, "corrupt", 3, "x")
+    np.testing.assert_array_equal(COLUMN, before)
+
+
+def test_unknown_policies_are_refused():
+    for policy in ("raise", "omit", "corrupt"):
+        check_nan_policy(policy)
+    with pytest.raises(ValueError, match="nan_policy='propagate' is not one of 'raise', 'omit', 'corrupt'"):
+        check_nan_policy("propagate")
+    with pytest.raises(ValueError, match="nan_policy='propagate'"):
+        ov.mean([1.0, 2.0], nan_policy="propagate")
+
+
+def test_policies_reach_the_mean():
+    x = np.ones(41)
+    x[[3, 30]] = NAN
+    with pytest.raises(ValueError, match=r"in 2 of 41 rows \(the first is row 3\)"):
+        ov.mean(x, contamination=4, rng=0)
+    omitted = ov.mean(x, contamination=4, nan_policy="omit", rng=0)
+    assert (omitted.n_omitted, omitted.plan.n_rows, omitted.plan.n_corrupt) == (2, 39, 4)
+    corrupt = ov.mean(x, contamination=4, nan_policy="corrupt", rng=0)
+    assert (corrupt.n_omitted, corrupt.plan.n_rows, corrupt.plan.n_corrupt) == (2, 39, 2)
+    assert omitted.estimate == corrupt.estimate == 1.0
+    gaps = pd.Series([1, None] + [1] * 30, dtype="Int64")
+    assert ov.mean(gaps, contamination=1, nan_policy="omit", rng=0).n_omitted == 1

@@ -1,0 +1,743 @@
+"""The paper's closed forms against its table, brute force, exact tails and the corrections to it."""
+
+import itertools
+import math
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from outvote import paper
+from outvote.paper import block_count, bound, constants
+
+NAMES = tuple(paper.MAPPINGS)
+EPSILONS = np.linspace(0.001, 0.499, 83)
+
+
+def table(name, e):
+    """Table 1 of the paper: alpha, beta, gamma, Gamma, Delta, eta."""
+    w, r = 1 - 2 * e, np.sqrt(2 * e)
+    return {
+        "arithmetic": (
+            (1 + 2 * e) / 2,
+            2 * (1 + 2 * e) / w,
+            np.sqrt(1 + 2 * e) / w**1.5,
+            np.sqrt((1 + 2 * e) / w),
+            np.sqrt((1 + 2 * e) / (2 * e)),
+            1 / (1 + 2 * e),
+        ),
+        "geometric": (
+            r,
+            2 * (1 + r) / w,
+            (2 - r) * (1 + r) ** 1.5 / (2 * w**1.5),
+            np.sqrt((1 + r) / w),
+            (2 / e) ** 0.25,
+            (2 - r) / 2,
+        ),
+        "harmonic": (
+            4 * e / (1 + 2 * e),
+            4 / w,
+            (3 - 2 * e) / (np.sqrt(2) * w**1.5),
+            np.sqrt(2 / w),
+            np.sqrt(4 / (1 + 2 * e)),
+            (3 - 2 * e) / 4,
+        ),
+        "polynomial": (
+            e * (2.5 - e),
+            2 * (5 - 2 * e) / w,
+            (3 - 2 * e) * np.sqrt(5 - 2 * e) / w**1.5,
+            np.sqrt((5 - 2 * e) / w),
+            np.sqrt((5 - 2 * e) / 2),
+            (3 - 2 * e) / (5 - 2 * e),
+        ),
+    }[name]
+
+
+def generic(a, e):
+    """The same from alpha alone, as the paper defines them."""
+    g = a - 2 * e
+    return (
+        a,
+        2 * a / g,
+        np.sqrt(a) * (a - e) / g**1.5,
+        np.sqrt(a / g),
+        np.sqrt(a / e),
+        (a - e) / a,
+    )
+
+
+def values(c):
+    return tuple(getattr(c, k) for k in ("alpha", "beta", "gamma", "Gamma", "Delta", "eta"))
+
+
+# --- constants ---
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_constants_match_the_table_and_the_definitions(name):
+    c = constants(EPSILONS, name)
+    np.testing.assert_allclose(values(c), table(name, EPSILONS), rtol=1e-9)
+    np.testing.assert_allclose(values(c), generic(c.alpha, EPSILONS), rtol=1e-9)
+    own = constants(EPSILONS, paper.MAPPINGS[name])
+    np.testing.assert_allclose(values(own), values(c), rtol=1e-9)
+    s = len(EPSILONS) * (1 - c.alpha) * (c.alpha - 2 * EPSILONS) / (2 * c.alpha)
+    np.testing.assert_allclose(paper.range_size(EPSILONS, len(EPSILONS), name), s, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "limits"),
+    [
+        ("arithmetic", (0.5, 2, 1, 1, math.inf, 1)),
+        ("geometric", (0, 2, 1, 1, math.inf, 1)),
+        ("harmonic", (0, 4, 3 / math.sqrt(2), math.sqrt(2), 2, 3 / 4)),
+        ("polynomial", (0, 10, 3 * math.sqrt(5), math.sqrt(5), math.sqrt(5 / 2), 3 / 5)),
+    ],
+)
+def test_limits_without_outliers(name, limits):
+    assert values(constants(0, name)) == pytest.approx(limits)
+    near = values(constants(1e-14, name))
+    assert near[1:4] == pytest.approx(limits[1:4], rel=1e-5)
+    own = constants(0.0, paper.MAPPINGS[name])
+    assert values(own)[1:4] == pytest.approx(limits[1:4], rel=1e-5)
+
+
+def test_constants_shapes_and_types():
+    c = constants(np.full((2, 3), 0.1))
+    assert c.gamma.shape == (2, 3)
+    assert isinstance(constants(Fraction(1, 10)).gamma, float)
+    assert constants(Fraction(1, 10)).gamma == pytest.approx(c.gamma[0, 0])
+    assert constants(0.2, lambda e: 0.9).alpha == 0.9
+    assert paper.alpha("geometric", Fraction(1, 8)) == 0.5
+    assert paper.alpha(np.sqrt, Fraction(1, 16)) == 0.25
+    assert paper.alpha("polynomial", Fraction(1, 10)) == Fraction(6, 25)
+
+
+def test_derivatives_quoted_in_the_documentation():
+    e, a, h, n = 0.1, 0.4, 1e-6, 50
+
+    def s(a):
+        return paper.range_size(e, n, lambda _: a)
+
+    def g2(a):
+        return constants(e, lambda _: a).gamma ** 2
+
+    assert (s(a + h) - s(a - h)) / (2 * h) == pytest.approx(n * (2 * e - a**2) / (2 * a**2), rel=1e-5)
+    slope = -2 * e * (2 * a - e) * (a - e) / (a - 2 * e) ** 4
+    assert (g2(a + h) - g2(a - h)) / (2 * h) == pytest.approx(slope, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: paper.alpha("harmonique", 0.1), "'harmonic'"),
+        (lambda: paper.alpha(3, 0.1), "or a callable"),
+        (lambda: constants(0.5), r"epsilon=0\.5 must lie in \[0, 0\.5\)"),
+        (lambda: constants(math.nan), "epsilon=nan"),
+        (lambda: constants([0.1, -0.1]), "epsilon=-0.1"),
+        (lambda: constants(0.1, lambda e: 0.2), "strictly between"),
+        (lambda: constants(0.1, lambda e: 1.0), "strictly between"),
+        (lambda: constants(0.0, lambda e: -0.1), "strictly between"),
+        (lambda: constants(0.0, lambda e: 2 * e * (1 + e)), "no limit below 1/2"),
+        (lambda: constants(0.0, lambda e: e * (5 if e < 1e-10 else 3)), "no limit below 1/2"),
+    ],
+)
+def test_mapping_errors(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+# --- numbers of blocks ---
+
+
+def exact_count(name, n, bad):
+    if bad == 0 and name != "arithmetic":
+        return 1
+    if name == "harmonic":
+        return -(-4 * bad * n // (n + 2 * bad))
+    if name == "arithmetic":
+        return -(-(n + 2 * bad) // 2)
+    if name == "geometric":
+        return math.isqrt(2 * bad * n - 1) + 1
+    return math.ceil(Fraction(bad, n) * (Fraction(5, 2) - Fraction(bad, n)) * n)
+
+
+def test_counts_are_exact_and_floats_are_not():
+    wrong = 0
+    for name in NAMES:
+        for n in range(1, 400):
+            for bad in range((n - 1) // 2 + 1):
+                count = exact_count(name, n, bad)
+                wrong += bad > 0 and math.ceil(paper.MAPPINGS[name](bad / n) * n) != count
+                if n < 60 or (n + bad) % 23 == 0:
+                    assert block_count(n, bad, mapping=name) == (count,), (name, n, bad)
+                    assert 2 * bad < count <= n
+    assert wrong > 1000
+
+
+def test_counts_of_own_mappings():
+    assert block_count(132, 12, mapping=lambda e: 4 * e / (1 + 2 * e)) == (41,)
+    assert block_count(132, 12, mapping=lambda e: 4 * float(e) / (1 + 2 * float(e))) == (41,)
+    assert block_count(100, 0, mapping=lambda e: e + Fraction(1, 2)) == (50,)
+    assert block_count(50, 0, mapping=lambda e: e / 2 + 0.001) == (1,)
+    assert block_count(100, 2, mapping=lambda e: 2 * e**0.5, layout="full") == (29,)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_grid_counts_are_the_smallest(name):
+    for sizes, bad in [((100, 80), (5, 2)), ((30, 40, 50), (1, 2, 3)), ((97,), (9,)), ((50, 50), (0, 0))]:
+        p = len(sizes)
+        e = 1 - math.prod(1 - Fraction(k, n) for k, n in zip(bad, sizes, strict=True))
+        for n, k in zip(sizes, block_count(sizes, bad, mapping=name, layout="full"), strict=True):
+
+            def enough(k, n=n, e=e, p=p):
+                if name == "geometric":
+                    return k ** (2 * p) >= 2 * e * n ** (2 * p)
+                return k**p >= paper.alpha(name, e) * n**p
+
+            assert enough(k)
+            assert k == 1 or not enough(k - 1)
+
+
+def test_diagonal_counts_add_the_outliers():
+    assert block_count((100, 120), (3, 4), layout="diagonal") == block_count(100, 7) * 2
+    assert block_count([10**9] * 2, [10**6, 0], layout="diagonal") == (3992016,) * 2
+
+
+def test_first_claim_counts():
+    # n = 1000, 5 %, harmonic: only delta <= 1.7e-18 (errata 4).
+    c = constants(0.05)
+    low, high = -1000 / c.beta, -1000 * c.alpha / c.beta
+    assert math.exp(high) == pytest.approx(1.7e-18, rel=0.02)
+    for x in (low, high, (low + high) / 2, high * (1 - 1e-15)):
+        (k,) = block_count(1000, 50, claim=1, log_delta=x)
+        assert k == pytest.approx(math.ceil(-c.beta * x), abs=1)
+        assert 182 <= k <= 1000
+    assert block_count(1000, 50, claim=1, log_delta=high) == block_count(1000, 50)
+    assert block_count(1000, 0, claim=1, log_delta=math.log(0.1), mapping="geometric") == (5,)
+    assert block_count(1000, 0, claim=1, log_delta=-1e-9) == (1,)
+    # The Hoeffding remark is the grid of one sample.
+    assert block_count(1000, 10, claim=1, log_delta=-20.0, layout="full") == (
+        math.ceil(4.5 * 20 * constants(0.01).eta / (2 * constants(0.01).eta - 1) ** 2),
+    )
+    kx, ky = block_count((1000, 900), (10, 5), claim=1, log_delta=-7.0, layout="full")
+    e = 0.01 + 5 / 900 - 0.01 * 5 / 900
+    eta, root = constants(e).eta, math.sqrt(constants(e).alpha)
+    expected = [18 * eta**2 / ((1 - x / root) * (2 * eta - 1) ** 2) for x in (0.01, 5 / 900)]
+    assert (kx, ky) == tuple(math.ceil(b * (math.log(2) + 7)) for b in expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: block_count(100, 0.05), r"int\(f \* n\)"),
+        (lambda: block_count("100", 5), "n='100' must be whole"),
+        (lambda: block_count(0, 0), "n=0 must be at least 1"),
+        (lambda: block_count([], []), "at least 1"),
+        (lambda: block_count(10, -1), "n_outliers=-1 must be at least 0"),
+        (lambda: block_count((10, 10), 1), "1 counts for 2 samples"),
+        (lambda: block_count((10, 10), (30, 30), layout="full"), "exceeds n"),
+        (lambda: block_count(1000, 500), "at most 499 in all"),
+        (lambda: block_count((100, 80), (20, 20), layout="diagonal"), "at most 39 in all"),
+        (lambda: block_count((100, 100), (30, 30), layout="full"), "at most 29 in each sample"),
+        (lambda: block_count((10, 10), (1, 1)), "use 'full' or 'diagonal'"),
+        (lambda: block_count(10, 1, layout="grid"), "layout='grid' must be one of"),
+        (lambda: block_count(10, 1, claim=3), "claim=3 must be 1 or 2"),
+        (lambda: block_count(1000, 50, claim=1), "needs log_delta, between -225 and -40.91"),
+        (
+            lambda: block_count(1000, 50, claim=1, log_delta=math.log(0.05)),
+            r"log_delta=-2\.99573 \(10\^-1\.30\).*\[2\.0e-98, 1\.7e-18\], log10 -97\.72 to -17\.77.*"
+            r"log_delta=-40\.9091, or claim=2",
+        ),
+        (lambda: block_count(1000, 50, claim=1, log_delta=-300.0), "take log_delta=-225"),
+        (lambda: paper.max_outliers((10, 10), 2), "degree=2 has 1 entries for 2 samples"),
+        (lambda: paper.max_outliers(10, 2, layout="x"), "layout='x'"),
+    ],
+)
+def test_count_errors(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_largest_contamination_for_pairs():
+    n = 10**6
+    assert paper.max_outliers(n, 2) == n // 6
+    assert paper.max_outliers(n, 2, mapping="geometric") == n // 8
+    assert paper.max_outliers(n, 2, mapping="polynomial") / n == pytest.approx(0.219, abs=5e-4)
+    assert paper.max_outliers(n + 1, 2, mapping="arithmetic") is None
+    assert paper.max_outliers(n, 2, mapping="arithmetic") == 0
+    for name, n, d in itertools.product(NAMES, (7, 50, 131), (1, 2, 3)):
+        fits = [k for k in range((n + 1) // 2) if n // block_count(n, k, mapping=name)[0] >= d]
+        assert paper.max_outliers(n, d, mapping=name) == (max(fits) if fits else None)
+    assert paper.max_outliers((100, 60), (1, 1), layout="diagonal") == 29
+
+
+def test_iris():
+    (k,) = block_count(132, 12)
+    assert (k, 132 // k, 120 // k) == (41, 3, 2)
+
+
+# --- variances of U-statistics ---
+
+LAW = {0: Fraction(1, 2), 1: Fraction(1, 3), 3: Fraction(1, 6)}
+
+
+def kernel(*groups):
+    """Symmetric within each sample, and neither additive nor multiplicative across them."""
+    sums = [sum(g) + math.prod(x + 1 for x in g) for g in groups]
+    return math.prod(s + i for i, s in enumerate(sums)) + max(sums)
+
+
+def draws(count):
+    for point in itertools.product(LAW, repeat=count):
+        yield point, math.prod((LAW[x] for x in point), start=Fraction(1))
+
+
+def split(flat, degrees):
+    ends = list(itertools.accumulate(degrees))
+    return [flat[e - d : e] for d, e in zip(degrees, ends, strict=True)]
+
+
+def covariances(degrees):
+    d = sum(degrees)
+    theta = sum(w * kernel(*split(x, degrees)) for x, w in draws(d))
+    zetas = {}
+    for c in itertools.product(*(range(d + 1) for d in degrees)):
+        total = Fraction(0)
+        rest = [d - k for d, k in zip(degrees, c, strict=True)]
+        for shared, w in draws(sum(c)):
+            parts = split(shared, c)
+            mean = sum(
+                v * kernel(*(a + b for a, b in zip(parts, split(free, rest), strict=True)))
+                for free, v in draws(sum(rest))
+            )
+            total += w * mean**2
+        if any(c):
+            zetas[c] = total - theta**2
+    return theta, zetas
+
+
+@pytest.mark.parametrize(
+    ("sizes", "degrees"),
+    [((4,), (2,)), ((2,), (2,)), ((5,), (3,)), ((2, 3), (1, 1)), ((3, 2), (2, 1)), ((2, 2, 2), (1, 1, 1))],
+)
+def test_variance_by_enumeration(sizes, degrees):
+    theta, zetas = covariances(degrees)
+    variance = Fraction(0)
+    for point, w in draws(sum(sizes)):
+        tuples = itertools.product(
+            *(itertools.combinations(s, d) for s, d in zip(split(point, sizes), degrees, strict=True))
+        )
+        at = [kernel(*t) for t in tuples]
+        variance += w * (Fraction(sum(at), len(at)) - theta) ** 2
+    assert paper.u_variance(sizes, degrees, zetas) == float(variance)
+    if len(sizes) == 1:
+        in_order = [zetas[c,] for c in range(1, degrees[0] + 1)]
+        assert paper.u_variance(sizes[0], degrees[0], in_order) == float(variance)
+        assert paper.sigma2(degrees, in_order) == paper.sigma2(degrees, zetas)
+        assert paper.sigma2(degrees, dict(enumerate(in_order, 1))) == paper.sigma2(degrees, zetas)
+    assert variance <= paper.sigma2(degrees, zetas) / min(sizes)
+
+
+@pytest.mark.parametrize(
+    "degrees", [(1,), (2,), (3,), (4,), (1, 1), (2, 1), (2, 2), (3, 2), (1, 1, 1), (2, 1, 1), (2, 2, 2)]
+)
+def test_sigma2_bounds_the_variance_of_every_zeta(degrees):
+    keys = [c for c in itertools.product(*(range(d + 1) for d in degrees)) if any(c)]
+    for c in keys:  # linear in zeta: unit vectors suffice
+        unit = {k: float(k == c) for k in keys}
+        top = paper.sigma2(degrees, unit)
+        for sizes in itertools.product(*(range(d, d + (5 if len(degrees) < 3 else 3)) for d in degrees)):
+            assert paper.u_variance(sizes, degrees, unit) <= top / min(sizes) * (1 + 1e-12)
+
+
+def test_sigma2_is_the_papers():
+    assert paper.sigma2(3, (1.0, 10.0, 100.0)) == 6 * (3 * 1 + 3 * 10 + 100)
+    assert paper.sigma2((1, 1), {(1, 0): 1, (0, 1): 10, (1, 1): 100}) == 111
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: paper.u_variance((4, 4), (1, 1), (0.5, 1.0)), "map tuples of 2 counts"),
+        (lambda: paper.u_variance(4, 2, (0.5,)), r"lacks \[\(2,\)\]"),
+        (lambda: paper.sigma2((1, 1), {(1, 0): 1.0, (0, 1): 1.0, (1, 1): 1.0, (2, 0): 1.0}), r"not have \[\(2, 0\)\]"),
+        (lambda: paper.sigma2(1, (-1.0,)), r"zetas\[\(1,\)\]=-1.0 must be a variance"),
+        (lambda: paper.sigma2(1, (math.nan,)), "must be a variance"),
+        (lambda: paper.u_variance(1, 2, (0.5, 1.0)), "sizes=1 must have one entry, at least the degree"),
+        (lambda: paper.u_variance((3, 3), 2, (0.5, 1.0)), "one entry"),
+    ],
+)
+def test_variance_errors(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+# --- bounds: formulas ---
+
+
+def test_first_claims_formulas():
+    c = constants(0.05)
+    x = -60.0
+    one = bound("mom", claim=1, n=1000, n_outliers=50, log_delta=x, scale=3.0)
+    assert one.radius == pytest.approx(4 * math.sqrt(math.e) * 3 * c.gamma * math.sqrt(61 / 1000))
+    assert one.n_blocks == math.ceil(c.beta * 60)
+    assert one.log_delta == one.requested_log_delta == x
+    assert one.log_delta_range == pytest.approx((-1000 / c.beta, -1000 * c.alpha / c.beta))
+    assert (one.provenance, one.note, one.adversary) == ("certified", "", "oblivious")
+    assert one.assumption == "finite variance, sd=3"
+    assert one.statement == "Prop. mom, claim 1, harmonic mapping"
+    assert one.in_range
+
+    two = bound("mou", 1, n=1000, n_outliers=50, log_delta=x, scale=3.0, degree=2)
+    assert (two.radius, two.n_blocks) == (one.radius, one.n_blocks)
+    assert two.log_delta_range == pytest.approx((-500 / c.beta, -1000 * c.alpha / c.beta))
+    assert two.assumption == "finite variance, Sigma=3"
+
+    diagonal = bound("mou2-diagonal", n=(1000, 1200), n_outliers=(20, 30), log_delta=x, scale=3.0)
+    assert diagonal.radius == pytest.approx(one.radius)
+    assert diagonal.n_blocks == (one.n_blocks,) * 2
+    multi = bound("mou-multi", 1, n=(1000, 1200), n_outliers=(20, 30), log_delta=x, scale=3.0, degree=(1, 2))
+    assert multi.radius == pytest.approx(one.radius)
+
+    remark = bound("hoeffding", n=10_000, n_outliers=5, log_delta=-9.0, scale=3.0)
+    assert remark.radius == pytest.approx(3 * math.sqrt(6) * 3 * constants(5e-4).gamma * math.sqrt(10 / 10_000))
+    assert remark.provenance == "certified"
+
+    standard = bound("standard", n=100, n_outliers=0, confidence=0.9)
+    assert standard.radius == pytest.approx(2 * math.sqrt(2) * math.e * math.sqrt((1 + math.log(10)) / 100))
+    assert (standard.n_blocks, standard.statement) == (3, "Prop. standard_mom")
+    assert bound("standard", n=100, n_outliers=0, log_delta=-49.5).provenance == "none"
+
+
+def test_grid_formula():
+    c = bound("mou2", n=(1000, 900), n_outliers=(10, 5), delta=0.001, scale=2.0)
+    e = 0.01 + 5 / 900 - 0.01 * 5 / 900
+    assert c.radius == pytest.approx(12 * math.sqrt(3) * 2 * constants(e).gamma * math.sqrt((1 + math.log(2000)) / 900))
+    assert c.n_blocks == block_count((1000, 900), (10, 5), claim=1, log_delta=math.log(0.001), layout="full")
+    clean = bound("mou2", n=(1000, 900, 800), n_outliers=(0, 0, 0), delta=0.001, mapping="geometric")
+    assert clean.provenance == "certified"
+    assert clean.log_delta_range[1] == 0
+    unequal = bound("mou2", n=(1000, 50), n_outliers=(10, 2), delta=0.001, clamp=True)
+    assert (unequal.radius, unequal.provenance) == (math.inf, "none")
+    assert unequal.note == "delta is out of range: it covers no delta here"
+    assert not unequal.in_range
+
+
+def test_light_formulas():
+    n, x = 10**4, -5000.0
+    c = constants(0.01)
+    kw = {"n": n, "n_outliers": 100, "log_delta": x, "scale": 2.0}
+    mom = bound("mom", 2, **kw)
+    assert mom.radius == pytest.approx(4 * 2 * c.Gamma * math.sqrt(-x / n))
+    assert (mom.n_blocks, mom.provenance, mom.assumption) == (393, "certified", "sub-Gaussian, scale=2")
+    assert mom.log_delta_range == pytest.approx((-math.inf, -4 * n * c.alpha))
+    mou = bound("mou", 2, degree=3, **kw)
+    assert mou.radius == pytest.approx(math.sqrt(3) * mom.radius)
+    assert mou.assumption == "bounded kernel, |h| <= 2"
+    assert mou.note == "no better than the trivial 4"
+    pair = {"n": (n, n), "n_outliers": (60, 40), "log_delta": x, "scale": 2.0}
+    assert bound("mou2-diagonal", 2, **pair).radius == pytest.approx(2 * mom.radius)
+    assert bound("mou-multi", 2, degree=(1, 1), **pair).radius == pytest.approx(mom.radius)
+    assert bound("mou-multi", 2, degree=(1, 3), **pair).radius == pytest.approx(mou.radius)
+
+
+def test_expectations():
+    n = 10**4
+    c = constants(0.01)
+    kw = {"n": n, "n_outliers": 100, "scale": 2.0}
+    stated = 2 * 2 * c.Gamma * (4 * c.Delta / n**0.25 + math.sqrt(math.pi / n))
+    mom = bound("mom", 3, growth=(1, 0.5), **kw)
+    assert mom.radius == pytest.approx(stated)
+    assert bound("mom", 3, **kw).radius == pytest.approx(stated)  # here n_O is exactly n^(1/2)
+    assert bound("mom", 3, growth=(2, 0.5), **kw).radius > stated
+    assert bound("mou", 3, growth=(1, 0.5), degree=2, **kw).radius == pytest.approx(math.sqrt(2) * stated)
+    assert (mom.confidence, mom.log_delta_range, mom.provenance) == (0.0, None, "certified")
+    assert mom.note == "bounds the expected error, not a probability"
+    both = constants(0.02)
+    diagonal = bound("mou2-diagonal", 3, n=(n, n), n_outliers=(100, 100), growth=(1, 0.5))
+    assert diagonal.radius == pytest.approx(
+        4 * both.Gamma * (4 * math.sqrt(2) * both.Delta / n**0.25 + math.sqrt(math.pi / n))
+    )
+    for growth in (None, (1, 0.5)):
+        clean = bound("mom", 3, n=n, n_outliers=0, growth=growth, mapping="geometric")
+        assert clean.radius == pytest.approx(2 * (2 + math.sqrt(math.pi)) / math.sqrt(n))
+
+
+def test_learning():
+    n, x = 10**6, -700.0
+    kw = {"n": n, "n_outliers": 10, "log_delta": x, "scale": 2.0}
+    g = constants(1e-5).Gamma
+    for name in ("mou-minimizer", "mou-descent"):
+        c = bound(name, vc_dim=3, **kw)
+        assert c.radius == pytest.approx(8 * math.sqrt(2) * 2 * g * math.sqrt((3 * (1 + math.log(n)) - x) / n))
+        assert c.provenance == "as stated"
+        assert c.note
+        assert c.assumption == "losses in [0, 2]"
+    assert bound("mou-minimizer", vc_dim=3, **(kw | {"n": 10**3})).note.endswith("no better than the trivial 2")
+    c = bound("entropy", covering=(5.0, 3), **kw)
+    assert c.radius == pytest.approx(
+        2e-3 + 4 * math.sqrt(2) * 2 * g * math.sqrt((1.5 * math.log(n) + math.log(5) - x) / n)
+    )
+    assert c.provenance == "certified"
+    assert bound("mou-minimizer", vc_dim=3, n=1000, n_outliers=50, delta=0.05).provenance == "none"
+
+
+def test_without_outliers():
+    for name in NAMES[1:]:
+        light = bound("mom", 2, n=1000, n_outliers=0, delta=0.01, mapping=name)
+        assert (light.n_blocks, light.provenance) == (1, "certified")
+        assert light.log_delta_range == (-math.inf, -1)
+        assert bound("mom", 2, n=1000, n_outliers=0, delta=0.5, mapping=name).provenance == "none"
+        heavy = bound("mom", 1, n=1000, n_outliers=0, delta=0.5, mapping=name)
+        assert heavy.provenance == "certified"
+        assert heavy.log_delta_range[1] == 0
+    arithmetic = bound("mom", 2, n=1000, n_outliers=0, delta=0.01, mapping="arithmetic")
+    assert (arithmetic.n_blocks, arithmetic.radius) == (500, math.inf)
+    own = bound("mom", 2, n=100, n_outliers=0, delta=0.3, mapping=lambda e: 2.5 * e + 0.001 * (1 - 2 * e))
+    assert (own.n_blocks, own.log_delta_range[1], own.statement) == (1, -1, "Prop. mom, claim 2, own mapping")
+
+
+# --- bounds: ranges, clamping, degrees ---
+
+
+def test_out_of_range_is_refused_and_clamping_delivers_more():
+    kw = {"n": 1000, "n_outliers": 50}
+    no = bound("mom", 1, confidence=0.95, **kw)
+    assert (no.radius, no.provenance, no.n_blocks, no.in_range) == (math.inf, "none", None, False)
+    assert "1.7e-18" in no.note
+    assert "clamp=True" in no.note
+    yes = bound("mom", 1, confidence=0.95, clamp=True, **kw)
+    assert yes.provenance == "certified"
+    assert yes.log_delta == yes.log_delta_range[1] < yes.requested_log_delta
+    assert yes.requested_log_delta == pytest.approx(math.log(0.05))
+    assert yes.n_blocks == 182
+    assert yes.note.startswith("a higher confidence than asked for")
+    assert yes.radius == bound("mom", 1, log_delta=yes.log_delta, **kw).radius
+    for clamp in (False, True):
+        low = bound("mom", 1, log_delta=-226.0, clamp=clamp, **kw)
+        assert (low.radius, low.provenance) == (math.inf, "none")
+        assert low.note.endswith("take a larger delta")
+    light = bound("mom", 2, delta=0.05, **kw)
+    assert (light.n_blocks, light.provenance) == (182, "none")
+    assert "]0, 1.4e-316]" in light.note
+    assert bound("mom", 2, delta=0.05, clamp=True, **kw).log_delta == -4 * 1000 * constants(0.05).alpha
+
+
+def test_quoted_limits_can_be_pasted():
+    note = bound("mom", 1, n=200, n_outliers=3, delta=0.9).note
+    low, high = note.split("[")[1].split("]")[0].split(", ")
+    for text in (low, high):
+        assert bound("mom", 1, n=200, n_outliers=3, delta=float(text)).provenance == "certified"
+    assert "[1.4e-1, 1]" in bound("standard", n=6, n_outliers=0, delta=0.01).note
+
+
+def test_rounding_into_the_next_power():
+    from outvote.paper.mappings import range_text
+
+    assert range_text(math.log(9.96e-7), math.log(9.96e-3)) == "it covers delta in [1.0e-6, 9.9e-3]"
+
+
+def test_limits_recomputed_in_floats_are_accepted():
+    c = constants(0.05)
+    high, low = -1000 * c.alpha / c.beta, -1000 / c.beta
+    for x in (high * (1 - 1e-15), low * (1 + 1e-15)):
+        got = bound("mom", 1, n=1000, n_outliers=50, log_delta=x)
+        assert got.provenance == "certified"
+        assert got.log_delta_range[0] <= got.log_delta <= got.log_delta_range[1]
+
+
+def test_degree_must_fit():
+    for claim in (1, 2):
+        c = bound("mou", claim, n=600, n_outliers=150, degree=2, delta=1e-300, clamp=True)
+        assert (c.radius, c.provenance, c.n_blocks) == (math.inf, "none", 400)
+        assert c.note.endswith("harmonic mapping has room for at most 100 corrupt rows")
+        assert not c.in_range
+    arithmetic = bound("mou", 3, n=601, n_outliers=0, degree=2, mapping="arithmetic")
+    assert arithmetic.provenance == "none"
+    assert "no room" in arithmetic.note
+    grid = bound("mou2", n=(100, 100), n_outliers=(5, 5), degree=(2, 2), delta=0.1)
+    assert "given" not in grid.note
+    assert grid.note.endswith("at most 3 corrupt rows in each sample")
+    own = bound("mou", 2, n=600, n_outliers=150, degree=2, delta=0.1, mapping=lambda e: e + Fraction(1, 2))
+    assert "the given mapping has room for at most 0 corrupt rows" in own.note
+    tight = bound("mou", 2, n=600, n_outliers=100, degree=2, log_delta=-2000.0)
+    assert tight.provenance == "certified"
+    assert "only as many rows as the kernel takes" in tight.note
+    edge = bound("mou", 1, n=1001, n_outliers=20, degree=3, log_delta=-333 / constants(20 / 1001).beta)
+    assert edge.n_blocks == 333
+
+
+def test_large_and_tiny_numbers():
+    for x in (1e-300, 0.05):
+        c = bound("mom", 1, n=10**9, n_outliers=10**7, delta=x, clamp=True)
+        assert math.isfinite(c.radius)
+        assert c.radius == pytest.approx(1.405, abs=1e-2)
+        assert c.log_delta == pytest.approx(-(10**9) * constants(0.01).alpha / constants(0.01).beta)
+    c = bound("mom", 2, n=10**9, n_outliers=1, delta=1e-300)
+    assert c.radius == pytest.approx(4 * constants(1e-9).Gamma * math.sqrt(300 * math.log(10) / 1e9))
+    assert bound("mom", 1, n=10**9, n_outliers=10, log_delta=-1e8).radius == pytest.approx(
+        4 * math.sqrt(math.e) * constants(1e-8).gamma * math.sqrt(0.1), rel=1e-6
+    )
+
+
+def test_radii_grow_with_what_they_should():
+    def r(**kw):
+        return bound("mom", 1, **({"n": 1000, "n_outliers": 20, "log_delta": -60.0} | kw)).radius
+
+    assert r() < r(log_delta=-70.0)
+    assert r() < r(n_outliers=30)
+    assert r() > r(n=1100)
+    assert r(scale=2.0) == pytest.approx(2 * r())
+    assert r(scale=0.0) == 0
+    assert bound("mom", n=1000, n_outliers=20, log_delta=-60.0).radius == r()
+
+
+def test_best_valid_radii_of_the_paper():
+    for e, n, best in [(0, 100, 1.56), (0.01, 1000, 1.475), (0.05, 1000, 3.243), (0.4, 10**5, 22.12)]:
+        radii = [bound("mom", 1, n=n, n_outliers=int(e * n), delta=0.01, mapping=m, clamp=True).radius for m in NAMES]
+        assert min(radii) == pytest.approx(best, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("kw", "words"),
+    [
+        ({"statement": "mum"}, "statement='mum' must be one of"),
+        ({"claim": 4}, "'mom' has claim 1 or 2 or 3"),
+        ({"n": (10, 10), "n_outliers": (1, 1)}, r"2 sample\(s\): 'mom' is about 1"),
+        ({"statement": "mou2"}, "is about 2 or more"),
+        ({"statement": "standard"}, "'standard' allows none"),
+        ({"scale": -1.0}, "scale=-1.0"),
+        ({"scale": math.inf}, "scale=inf"),
+        ({"degree": 2}, "'mom' is about degree 1; use 'mou'"),
+        ({"degree": (1, 1)}, "2 entries for 1 samples"),
+        ({"statement": "mou"}, "'mou' needs degree"),
+        ({"growth": (1, 0.5)}, "growth=.* has no part in claim 1 of 'mom'"),
+        ({"vc_dim": 3}, "vc_dim=3 has no part"),
+        ({"covering": (1, 2)}, "covering=.* has no part"),
+        ({"claim": 3}, "leave out delta"),
+        ({"claim": 3, "delta": None, "growth": (0.5, 0.5)}, "needs C_O >= 1"),
+        ({"claim": 3, "delta": None, "growth": (1, 0.25)}, "take C_O of at least 3.97827685"),
+        ({"statement": "mou-minimizer"}, "needs the VC dimension"),
+        ({"statement": "entropy"}, r"needs \(C_G, r\)"),
+        ({"statement": "entropy", "covering": (1e-9, 1)}, "take C_G of at least 0.0316"),
+        ({"confidence": 0.9}, "exactly one of"),
+        ({"delta": None}, "exactly one of .* not none"),
+        ({"delta": 0}, "delta=0 must lie strictly between 0 and 1; below 1e-308 use log_delta"),
+        ({"delta": None, "confidence": 1.5}, "confidence=1.5 must lie strictly between 0 and 1$"),
+        ({"delta": None, "log_delta": 0.0}, "log_delta=0.0 must be finite and below 0"),
+        ({"n_outliers": 600}, "at most 499"),
+    ],
+)
+def test_bound_errors(kw, words):
+    args = {"statement": "mom", "n": 1000, "n_outliers": 89, "delta": 0.1} | kw
+    if args["statement"] in ("mou-minimizer", "entropy"):
+        args["n_outliers"] = 5
+    with pytest.raises(ValueError, match=words):
+        bound(**args)
+
+
+def test_suggested_growth_works():
+    with pytest.raises(ValueError, match="take C_O") as info:
+        bound("mom", 3, n=1000, n_outliers=89, growth=(1, 0.25))
+    factor = float(str(info.value).split()[-1])
+    assert bound("mom", 3, n=1000, n_outliers=89, growth=(factor, 0.25)).provenance == "certified"
+
+
+# --- bounds: they hold ---
+
+
+def tail(c, n, bad, p):
+    """Log probability that a median of c.n_blocks blocks fails when a clean block fails with probability p."""
+    k = c.n_blocks
+    need = -(-k // 2) - bad
+    assert need > 0
+    return binom.logsf(need - 1, k - bad, min(p, 1.0))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_first_claims_hold_with_exact_binomial_tails(name):
+    checked = 0
+    for n, bad, d in itertools.product((6, 20, 57, 200, 1001), (0, 1, 3, 8, 20, 40, 90, 300), (1, 2, 3)):
+        if 2 * bad >= n:
+            continue
+        for share in (0.0, 0.3, 0.7, 1.0):
+            low, high = bound("mou", 1, n=n, n_outliers=bad, degree=d, delta=0.1, mapping=name).log_delta_range
+            if low > high:
+                continue
+            x = min(low + share * (high - low), -1e-3)
+            c = bound("mou", 1, n=n, n_outliers=bad, degree=d, log_delta=x, mapping=name)
+            assert n // c.n_blocks >= d
+            assert tail(c, n, bad, 1 / ((n // c.n_blocks) * c.radius**2)) <= x
+            checked += 1
+            if d == 1:
+                low, high = bound("hoeffding", n=n, n_outliers=bad, delta=0.1, mapping=name).log_delta_range
+                x = min(low + share * (high - low), -1e-3)
+                c = bound("hoeffding", n=n, n_outliers=bad, log_delta=x, mapping=name)
+                assert tail(c, n, bad, 1 / ((n // c.n_blocks) * c.radius**2)) <= x
+    assert checked > 50
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_second_claims_hold_with_exact_binomial_tails(name):
+    checked = 0
+    for n, bad, d in itertools.product((2, 7, 20, 57, 200, 1001), (0, 1, 3, 8, 20, 40, 90, 300), (1, 2, 3, 5)):
+        if 2 * bad >= n:
+            continue
+        start = bound("mou", 2, n=n, n_outliers=bad, degree=d, delta=0.1, mapping=name)
+        if start.log_delta_range[0] == 0:
+            continue
+        for factor in (1, 1.5, 10):
+            x = start.log_delta_range[1] * factor
+            c = bound("mou", 2, n=n, n_outliers=bad, degree=d, log_delta=x, mapping=name)
+            # Hoeffding on ⌊B/d⌋ disjoint tuples, not B/d.
+            p = 2 * math.exp(-(n // c.n_blocks // d) * c.radius**2 / 2)
+            assert tail(c, n, bad, p) <= x
+            checked += 1
+    assert checked > 30
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_standard_and_grid_bounds_hold(name):
+    for n, x in itertools.product((10, 100, 1000), (-0.5, -2.0, -4.0, -40.0)):
+        c = bound("standard", n=n, n_outliers=0, log_delta=x)
+        if c.provenance == "certified":
+            assert tail(c, n, 0, 1 / ((n // c.n_blocks) * c.radius**2)) <= x
+    checked = 0
+    for sizes, bad in [
+        ((1000, 900), (10, 5)),
+        ((5000, 5000), (1, 1)),
+        ((3000, 3000, 3000), (1, 0, 2)),
+        ((800, 900, 1000), (0, 0, 0)),
+    ]:
+        p = len(sizes)
+        low, high = bound("mou2", n=sizes, n_outliers=bad, delta=0.1, mapping=name).log_delta_range
+        if low > high:
+            continue
+        for share in (0.0, 0.5, 1.0):
+            x = min(low + share * (high - low), -1e-3)
+            c = bound("mou2", n=sizes, n_outliers=bad, log_delta=x, mapping=name)
+            clean = [k - b for k, b in zip(c.n_blocks, bad, strict=True)]
+            blocks, sane = math.prod(c.n_blocks), math.prod(clean)
+            need = (-(-blocks // 2) - (blocks - sane)) / sane
+            size = min(n // k for n, k in zip(sizes, c.n_blocks, strict=True))
+            slack = (need - 1 / (size * c.radius**2)) / p
+            assert slack > 0
+            assert math.log(sum(math.exp(-2 * k * slack**2) for k in clean)) <= x + 1e-9
+            checked += 1
+    assert checked >= 3
+
+
+def test_chernoff_repairs_the_first_claim():
+    x = np.linspace(1e-4, 0.5, 5000)
+    q = x**2 / math.e
+    kl = x * np.log(x / q) + (1 - x) * np.log((1 - x) / (1 - q))
+    assert np.all(kl >= x)
+    assert 2 ** (1 / 0.2) > 1 / 0.2**2  # the inequality that the paper uses instead
+
+
+def test_import_is_light():
+    code = "import sys, outvote.paper; print(sorted({'scipy', 'sklearn', 'numba', 'torch'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

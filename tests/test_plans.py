@@ -1,0 +1,234 @@
+"""Plans: sizes, what blocks survive, and the sentences that say so."""
+
+import itertools
+import math
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+from outvote.plans import BlockPlan, GridPlan, majority
+
+# --- one sample ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 7, 30, 101])
+def test_sizes_add_up(n_rows):
+    for n_blocks in range(1, n_rows + 1):
+        drop = BlockPlan(n_rows, n_blocks, 0)
+        assert drop.block_size * n_blocks + drop.n_left_out == n_rows
+        assert drop.size_range == (drop.block_size, drop.block_size)
+        spread = BlockPlan(n_rows, n_blocks, 0, remainder="spread")
+        assert spread.n_left_out == 0
+        small, large = spread.size_range
+        assert small == n_rows // n_blocks
+        assert large == math.ceil(n_rows / n_blocks)
+
+
+def test_survival_is_the_largest_minority():
+    for n_blocks in range(1, 20):
+        plan = BlockPlan(100, n_blocks, 0)
+        assert plan.survives == max(c for c in range(n_blocks) if n_blocks - c > c)
+        for n_corrupt in range(12):
+            assert BlockPlan(100, n_blocks, n_corrupt).holds == (2 * n_corrupt < n_blocks)
+
+
+def test_a_plan_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        BlockPlan(10, 3, 1).n_blocks = 4
+
+
+@pytest.mark.parametrize(
+    ("plan", "text"),
+    [
+        (BlockPlan(10, 1, 0), "1 block of 10"),
+        (BlockPlan(10, 3, 0), "3 blocks of 3"),
+        (BlockPlan(10, 3, 0, remainder="spread"), "3 blocks of 3 or 4"),
+        (BlockPlan(9, 3, 0, remainder="spread"), "3 blocks of 3"),
+        (BlockPlan(10, 3, 0, sizes=(2, 5)), "3 blocks of 2 to 5"),
+        (BlockPlan(10, 3, 0, sizes=(3, 4)), "3 blocks of 3 or 4"),
+    ],
+)
+def test_a_plan_prints_in_a_few_words(plan, text):
+    assert str(plan) == text
+
+
+def test_a_hash_leaves_no_row_out():
+    assert BlockPlan(10, 3, 0, sizes=(2, 5)).n_left_out == 0
+
+
+def test_explain_a_plan_that_holds():
+    assert BlockPlan(100, 27, 3, reason="Because.").explain().split("\n") == [
+        "100 rows go into 27 blocks of 3.",
+        "19 rows outside these blocks are left out.",
+        "Because.",
+        "The clean blocks outvote up to 13 corrupt rows, wherever they sit; 3 may be there.",
+    ]
+
+
+def test_explain_counts_in_the_singular():
+    assert BlockPlan(10, 3, 1).explain().split("\n") == [
+        "10 rows go into 3 blocks of 3.",
+        "1 row outside these blocks is left out.",
+        "The number of blocks was given.",
+        "The clean blocks outvote up to 1 corrupt row, wherever they sit; 1 may be there.",
+    ]
+    assert BlockPlan(1, 1, 0).explain().startswith("1 row goes into 1 block of 1.\n")
+
+
+def test_explain_a_plan_that_does_not_hold():
+    last = BlockPlan(100, 10, 5).explain().split("\n")[-1]
+    assert last == (
+        "These blocks survive 4 corrupt rows at most, but 5 may be there: nothing is guaranteed. "
+        "More than 10 blocks are needed."
+    )
+
+
+def test_a_plan_deals_its_rows():
+    plan = BlockPlan(100, 7, 3, remainder="spread")
+    blocks = plan.partition(rng=1)
+    assert sorted(np.concatenate(list(blocks)).tolist()) == list(range(100))
+    assert set(blocks.sizes.tolist()) == {14, 15}
+    assert np.array_equal(blocks.labels, plan.partition(rng=1).labels)
+    assert not np.array_equal(blocks.labels, plan.partition(rng=2).labels)
+    generator = np.random.default_rng(4)
+    assert not np.array_equal(plan.partition(generator).labels, plan.partition(generator).labels)
+    assert plan.partition(kind="contiguous")[0].tolist() == list(range(15))
+    assert BlockPlan(10, 3, 0).partition(kind="hash", rng=0).sizes.sum() == 10
+    assert len(plan.partition()) == 7
+
+
+def test_a_plan_turns_long_inputs_only_when_told():
+    plan = BlockPlan(64 * 32_768, 64, 0)
+    turned = plan.partition(rng=0, rotate=True)
+    assert turned.order is None
+    assert plan.partition(rng=0).order is not None
+
+
+# --- several samples ----------------------------------------------------------------------------------------
+
+PAIR = (BlockPlan(100, 9, 2, reason="First."), BlockPlan(50, 9, 1, degree=2, reason="Second."))
+
+
+@pytest.mark.parametrize(
+    ("grid", "votes", "holds"), [("full", 81, True), ("diagonal", 9, True), ("separate", 18, True)]
+)
+def test_a_grid_gathers_its_samples(grid, votes, holds):
+    plan = GridPlan(PAIR, grid)
+    assert plan.n_rows == (100, 50)
+    assert plan.n_blocks == (9, 9)
+    assert plan.block_size == (11, 5)
+    assert plan.n_corrupt == (2, 1)
+    assert plan.n_left_out == (1, 5)
+    assert plan.n_votes == votes
+    assert plan.holds is holds
+
+
+def test_grids_differ_in_what_they_survive():
+    pair = (BlockPlan(100, 11, 3), BlockPlan(100, 11, 3))
+    # Of 121 combinations 64 are clean; of 11 blocks in step 5; of each sample's 11 blocks 8.
+    assert [GridPlan(pair, grid).holds for grid in ("full", "diagonal", "separate")] == [True, False, True]
+    worse = (BlockPlan(100, 11, 4), BlockPlan(100, 11, 4))
+    assert [GridPlan(worse, grid).holds for grid in ("full", "diagonal", "separate")] == [False, False, True]
+
+
+def test_a_grid_deals_its_samples_independently():
+    plan = GridPlan((BlockPlan(60, 6, 0), BlockPlan(60, 6, 0)), "full")
+    first, second = plan.partition(rng=3)
+    assert not np.array_equal(first.labels, second.labels)
+    again = plan.partition(rng=3)
+    assert np.array_equal(first.labels, again[0].labels)
+    assert np.array_equal(second.labels, again[1].labels)
+    assert [len(part) for part in GridPlan(PAIR, "diagonal").partition(kind="contiguous")] == [9, 9]
+
+
+def test_a_grid_prints_in_a_few_words():
+    assert str(GridPlan(PAIR, "full")) == "9 blocks of 11 × 9 blocks of 5"
+    assert str(GridPlan(PAIR, "diagonal")) == "9 blocks of 11 with 9 blocks of 5"
+    assert str(GridPlan(PAIR, "separate")) == "9 blocks of 11 and 9 blocks of 5"
+
+
+LAYOUT = [
+    "Sample 1: 100 rows go into 9 blocks of 11.",
+    "Sample 1: 1 row outside these blocks is left out.",
+    "Sample 2: 50 rows go into 9 blocks of 5.",
+    "Sample 2: 5 rows outside these blocks are left out.",
+]
+
+
+def test_explain_a_grid():
+    assert GridPlan(PAIR, "full").explain().split("\n") == [
+        *LAYOUT,
+        "First.",
+        "The 81 combinations of blocks vote; the clean ones outvote 2 and 1 corrupt rows, wherever they sit.",
+    ]
+
+
+def test_explain_a_diagonal():
+    assert GridPlan(PAIR, "diagonal").explain().split("\n") == [
+        *LAYOUT,
+        "First.",
+        "The blocks in step vote; the clean ones outvote 2 and 1 corrupt rows, wherever they sit.",
+    ]
+
+
+def test_explain_separate_samples():
+    assert GridPlan(PAIR, "separate").explain().split("\n") == [
+        *LAYOUT,
+        "Sample 1: First. The clean blocks outvote up to 4 corrupt rows, wherever they sit; 2 may be there.",
+        "Sample 2: Second. The clean blocks outvote up to 4 corrupt rows, wherever they sit; 1 may be there.",
+    ]
+
+
+@pytest.mark.parametrize(("grid", "votes"), [("full", "9 combinations of blocks"), ("diagonal", "blocks in step")])
+def test_explain_a_grid_that_does_not_hold(grid, votes):
+    plan = GridPlan((BlockPlan(9, 3, 1), BlockPlan(9, 3, 1)), grid)
+    assert not plan.holds
+    assert plan.explain().split("\n")[-1] == (
+        f"The {votes} vote, but 1 and 1 corrupt rows can reach half of them: nothing is guaranteed."
+    )
+
+
+# --- majority -----------------------------------------------------------------------------------------------
+
+
+def hits(n_blocks, n_corrupt):
+    """Every set of blocks that so many corrupt rows can hit."""
+    for size in range(min(n_blocks, n_corrupt) + 1):
+        yield from map(set, itertools.combinations(range(n_blocks), size))
+
+
+def clean_votes(blocks, hit, grid):
+    """For each vote: how many values there are, and how many of them are clean."""
+    if grid == "separate":
+        return [(k, k - len(bad)) for k, bad in zip(blocks, hit, strict=True)]
+    if grid == "diagonal":
+        return [(blocks[0], blocks[0] - len(set.union(*hit)))]
+    cells = list(itertools.product(*map(range, blocks)))
+    clean = sum(all(k not in bad for k, bad in zip(cell, hit, strict=True)) for cell in cells)
+    return [(len(cells), clean)]
+
+
+def majority_by_trying(blocks, corrupt, grid):
+    placements = itertools.product(*(list(hits(k, c)) for k, c in zip(blocks, corrupt, strict=True)))
+    return all(2 * clean > votes for hit in placements for votes, clean in clean_votes(blocks, hit, grid))
+
+
+@pytest.mark.parametrize("grid", ["full", "diagonal", "separate"])
+def test_majority_against_every_placement_of_two_samples(grid):
+    for one, two in itertools.product(range(1, 6), repeat=2):
+        if grid == "diagonal" and one != two:
+            continue
+        for corrupt in itertools.product(range(4), repeat=2):
+            expected = majority_by_trying((one, two), corrupt, grid)
+            assert majority((one, two), corrupt, grid) == expected, (one, two, corrupt)
+
+
+def test_majority_against_every_placement_of_one_and_three_samples():
+    for k, c in itertools.product(range(1, 8), range(5)):
+        assert (
+            majority((k,), (c,), "full") == majority((k,), (c,), "diagonal") == majority_by_trying((k,), (c,), "full")
+        )
+    for blocks in [(3, 3, 3), (2, 4, 5), (4, 4, 4)]:
+        for corrupt in itertools.product(range(2), repeat=3):
+            assert majority(blocks, corrupt, "full") == majority_by_trying(blocks, corrupt, "full")

@@ -1,0 +1,301 @@
+"""What a result says of itself, in a line, in sentences, in HTML and in JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import outvote as ov
+from outvote.certificate import Certificate
+from outvote.results import Interval, percent, with_radius
+
+
+def normal(shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+@pytest.fixture(scope="module")
+def mean():
+    return ov.mean(normal(400), contamination=4, n_blocks=27, rng=0)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return ov.mean(pd.DataFrame(normal((400, 2)), columns=["<b>price</b>", "size & weight"]), contamination=4, rng=0)
+
+
+@pytest.fixture(scope="module")
+def grid():
+    return ov.u_statistic(normal(100), normal(80, seed=1), kernel="auc", contamination=(2, 1), rng=0)
+
+
+@pytest.fixture(scope="module")
+def difference():
+    return ov.difference(normal(200), normal(150, seed=1), contamination=(2, 1), rng=0)
+
+
+def certified(result, radius, provenance="certified", **changes):
+    """The same result with another certificate."""
+    certificate = dataclasses.replace(
+        result.certificate, radius=radius, provenance=provenance, log_delta=math.log(0.05), note="", **changes
+    )
+    ends = Interval(result.estimate - radius, result.estimate + radius)
+    return dataclasses.replace(result, certificate=certificate, interval=ends)
+
+
+# --- one line ------------------------------------------------------------------------------------------
+
+
+def test_the_repr_reads_like_a_sentence(mean):
+    line = repr(mean)
+    assert line == str(mean)
+    assert re.fullmatch(r"mean -?\d\S*( ± \S+)? \(.+, 27 blocks of 14, survives 13 corrupt rows\)", line)
+
+
+def test_the_radius_goes_behind_the_estimate(mean):
+    line = repr(certified(mean, 0.2137))
+    assert re.match(rf"mean {mean.estimate:.2f} ± 0\.21 \(certified 95 %, 27 blocks of 14, survives 13", line)
+    assert " ± " not in repr(certified(mean, math.inf))
+
+
+@pytest.mark.parametrize(
+    ("estimate", "radius", "text"),
+    [
+        (0.0129, 0.2137, "0.01 ± 0.21"),
+        (1234.567, 12.3, "1235 ± 12"),
+        (0.000123456, 0.0000321, "0.000123 ± 0.000032"),
+        (3.14159, math.inf, "3.142"),
+        (3.14159, math.nan, "3.142"),
+        (3.14159, 0.0, "3.142"),
+        (1.5, 1e-15, "1.5 ± 1e-15"),
+        (2e13, 5.0, "2e+13 ± 5"),
+        (5.0, 123456.0, "5 ± 123456"),
+    ],
+)
+def test_no_more_digits_than_matter(estimate, radius, text):
+    assert with_radius(estimate, radius) == text
+
+
+@pytest.mark.parametrize(("estimate", "radius"), [(5.0, 1e300), (1e300, 1e299), (0.0, 5e-324)])
+def test_a_huge_radius_is_not_written_out(estimate, radius):
+    assert len(with_radius(estimate, radius)) < 30
+
+
+@pytest.mark.parametrize(("confidence", "text"), [(0.5, "50 %"), (0.95, "95 %"), (0.999, "99.9 %"), (1.0, "100 %")])
+def test_a_confidence_is_a_percentage(confidence, text):
+    assert percent(confidence) == text
+
+
+@pytest.mark.parametrize("confidence", [1 - 1e-9, 1 - 1e-12])
+def test_a_confidence_is_not_rounded_up_to_certainty(confidence):
+    assert percent(confidence) != "100 %"
+
+
+def test_one_row_and_one_block_are_singular():
+    line = repr(ov.mean([1.0, 2.0, 3.0], contamination=1, n_blocks=3))
+    assert "3 blocks of 1, survives 1 corrupt row)" in line
+    assert "1 block of 3" in repr(ov.mean([1.0, 2.0, 3.0], contamination=0, n_blocks=1))
+
+
+def test_blocks_of_two_samples_are_named(grid, difference):
+    ks, sizes = grid.plan.n_blocks, grid.plan.block_size
+    assert f"{ks[0]} blocks of {sizes[0]} × {ks[1]} blocks of {sizes[1]}" in repr(grid)
+    assert "survives 2 and 1 corrupt rows" in repr(grid)
+    ks = difference.plan.n_blocks
+    assert re.search(rf"{ks[0]} blocks of \d+ and {ks[1]} blocks of \d+", repr(difference))
+    assert repr(difference).startswith("difference ")
+
+
+def test_several_columns_are_named(table):
+    line = repr(table)
+    assert "<b>price</b> " in line
+    assert "size & weight " in line
+    assert "\n" not in line
+
+
+def test_many_columns_are_not_all_written_out():
+    wide = pd.DataFrame(normal((100, 9)), columns=[f"c{i}" for i in range(9)])
+    line = repr(ov.mean(wide, contamination=1, rng=0))
+    assert "… (9 columns)" in line
+    assert "c5 " in line
+    assert "c6 " not in line
+    plain = repr(ov.mean(wide.to_numpy(), contamination=1, rng=0))
+    assert "..." in plain
+    assert len(plain) < 250
+    assert ov.mean(normal((50, 2, 2)), contamination=1, rng=0).names is None
+
+
+# --- sentences --------------------------------------------------------------------------------------------
+
+
+def test_the_explanation_covers_answer_blocks_and_seed(mean):
+    text = mean.explain()
+    assert text.startswith(str(mean))
+    assert mean.plan.explain() in text
+    assert text.endswith("The partition was drawn with partition='random', rng=0.")
+    assert "set aside" not in text
+
+
+def test_the_explanation_covers_rows_set_aside():
+    x = normal(100)
+    x[[4, 5]] = np.nan
+    assert (
+        "2 rows with NaN or infinite values were set aside." in ov.mean(x, contamination=3, nan_policy="omit").explain()
+    )
+
+
+def test_the_explanation_covers_both_samples(grid, difference):
+    for result in (grid, difference):
+        assert "Sample 1: " in result.explain()
+        assert "Sample 2: " in result.explain()
+
+
+@pytest.mark.parametrize("provenance", ["certified", "plug-in", "as stated", "none"])
+def test_the_explanation_quotes_the_certificate(mean, provenance):
+    with_note = dataclasses.replace(
+        mean, certificate=dataclasses.replace(mean.certificate, provenance=provenance, radius=0.1, note="Mind the gap.")
+    )
+    assert "Mind the gap." in with_note.explain()
+    without = dataclasses.replace(mean, certificate=dataclasses.replace(with_note.certificate, note=""))
+    assert "Mind the gap." not in without.explain()
+    if provenance != "none":
+        assert f"({provenance} " in repr(without)
+
+
+# --- the object ---------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_frozen(mean):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        mean.estimate = 0.0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        mean.seed = 1
+
+
+def test_the_fields_agree_with_each_other(mean, table, grid, difference):
+    for result in (mean, table, grid, difference):
+        assert isinstance(result, ov.RobustEstimate)
+        assert isinstance(result.certificate, Certificate)
+        assert result.radius is result.certificate.radius
+        assert np.shape(result.interval.low) == np.shape(result.interval.high) == np.shape(result.estimate)
+        assert result.interval == (result.interval.low, result.interval.high)
+        assert result.seed == 0
+
+
+def test_the_plain_average_is_that_of_the_rows_in_blocks():
+    x = normal(103)
+    spread = ov.mean(x, contamination=0, n_blocks=10, remainder="spread")
+    assert spread.plain == pytest.approx(x.mean())
+    several = ov.mean(normal((100, 3)), contamination=0, n_blocks=10)
+    np.testing.assert_allclose(several.plain, normal((100, 3)).mean(axis=0))
+    a, b = normal(100), normal(60, seed=1)
+    np.testing.assert_allclose(ov.difference(a, b, contamination=0, n_blocks=20).plain, (a.mean(), b.mean()))
+    full = ov.u_statistic(a, b, kernel="auc", contamination=0, n_blocks=20)
+    assert full.plain == pytest.approx(ov.u_statistic(a, b, kernel="auc", contamination=0, n_blocks=1).estimate)
+
+
+def test_the_plain_average_of_spoiled_rows_is_no_warning():
+    x = normal(100)
+    x[:2] = 1.7e308
+    result = ov.mean(x, contamination=2, rng=0)
+    assert result.plain == pytest.approx(2 * (1.7e308 / 100), rel=0.2)
+    assert ov.u_statistic(x, kernel="variance", contamination=2, rng=0).plain == math.inf
+
+
+# --- HTML ----------------------------------------------------------------------------------------------------
+
+
+def test_markup_in_the_data_is_escaped(table):
+    text = table._repr_html_()
+    assert "<b>price</b>" not in text
+    assert "&lt;b&gt;price&lt;/b&gt;" in text
+    assert "size &amp; weight" in text
+    assert text.count("<tr>") == 3
+    for value in table.estimate:
+        assert f"<td>{value:.6g}</td>" in text
+
+
+def test_markup_in_the_name_of_a_kernel_is_escaped():
+    kernel = ov.Kernel(max, name="<script>alert(1)</script>")
+    text = ov.u_statistic(normal(30), kernel=kernel, contamination=0)._repr_html_()
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_every_result_has_a_table(mean, grid, difference):
+    for result in (mean, grid, difference, ov.mean(normal((30, 2, 2)), contamination=1)):
+        text = result._repr_html_()
+        assert text.startswith("<table>")
+        assert text.endswith("</table>")
+        assert text.count("<tr>") == 1 + np.size(result.estimate)
+        assert result.statistic in text
+
+
+# --- JSON ----------------------------------------------------------------------------------------------------
+
+
+def strict(result):
+    return json.loads(json.dumps(result.to_dict(), allow_nan=False))
+
+
+def test_a_mean_survives_json(mean):
+    data = strict(mean)
+    assert data["statistic"] == "mean"
+    assert data["estimate"] == mean.estimate
+    assert data["names"] is None
+    assert data["n_rows"] == 400
+    assert data["n_blocks"] == 27
+    assert data["block_size"] == 14
+    assert data["n_corrupt"] == 4
+    assert data["n_left_out"] == 400 - 27 * 14
+    assert data["n_omitted"] == 0
+    assert data["seed"] == 0
+    assert data["partition"] == "random"
+    assert data["alternative"] == "two-sided"
+    assert data["block_values"] == mean.block_values.tolist()
+    assert data["block_sizes"] == [14] * 27
+    assert 0 < data["confidence"] <= 1
+    assert data["provenance"] == mean.certificate.provenance
+    assert {"low", "high", "radius"} <= set(data)
+
+
+def test_several_columns_survive_json(table):
+    data = strict(table)
+    assert data["names"] == ["<b>price</b>", "size & weight"]
+    assert data["estimate"] == table.estimate.tolist()
+    assert len(data["low"]) == len(data["high"]) == 2
+
+
+def test_two_samples_survive_json(grid, difference):
+    data = strict(grid)
+    assert data["n_rows"] == [100, 80]
+    assert data["n_corrupt"] == [2, 1]
+    assert np.shape(data["block_values"]) == grid.plan.n_blocks
+    data = strict(difference)
+    assert [len(v) for v in data["block_values"]] == list(difference.plan.n_blocks)
+
+
+def test_what_is_infinite_becomes_null(mean):
+    data = strict(certified(mean, math.inf))
+    assert data["radius"] is None
+    assert data["low"] is None
+    assert data["high"] is None
+    x = normal(100)
+    x[0] = 1.7e308
+    data = strict(ov.u_statistic(x, kernel="variance", contamination=1, rng=0))
+    assert data["block_values"].count(None) == 1
+
+
+@pytest.mark.parametrize("x", [np.arange(30, dtype=np.int16), np.arange(30, dtype=np.float32), np.arange(30) % 2 == 0])
+def test_no_numpy_type_is_left_for_json(x):
+    result = ov.mean(x, contamination=np.int64(1), n_blocks=np.int64(5), rng=np.int64(3))
+    data = strict(result)
+    assert data["n_blocks"] == 5
+    assert data["seed"] == 3
+    json.dumps(ov.mean(x, contamination=0, nan_policy="omit", partition="hash").to_dict(), allow_nan=False)

@@ -1,0 +1,118 @@
+"""Coverage when the scale is unknown: the σ-free radius and the order-statistic interval."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from simulate import assert_covers, assert_fails, bernoulli, generator, runs, worst_errors
+
+from outvote.assumptions import FiniteKurtosis
+from outvote.certificate import order_statistic_interval, sigma_free_radius, sigma_upper
+from outvote.votes import best_n_blocks, variance_shortfall
+
+DELTAS = (0.1, 0.01)
+ADVERSARIES = ("oblivious", "adaptive")
+LAWS = {  # sampler of variance 1, and its kurtosis
+    "gaussian": (lambda rng, shape: rng.standard_normal(shape), 3.0),
+    "laplace": (lambda rng, shape: rng.laplace(0, np.sqrt(0.5), shape), 6.0),
+    "bernoulli": (bernoulli(0.1), 1 / 0.09 - 3),
+    "student-5": (lambda rng, shape: rng.standard_t(5, shape) / np.sqrt(5 / 3), 9.0),
+}
+
+
+def simulated(law, n_bad, adversary, delta, n=3000):
+    """Block means and block variances with the number of blocks the library would choose."""
+    sampler, kurtosis = LAWS[law]
+    (k,) = best_n_blocks([n], [n_bad], log_delta=np.log(delta), assume=FiniteKurtosis(kurtosis), adversary=adversary)
+    rows = sampler(generator(law, adversary, delta), (runs(100), k, n // k))
+    common = {
+        "kurtosis": kurtosis,
+        "n_blocks": k,
+        "n_corrupt": n_bad,
+        "block_size": n // k,
+        "delta": delta,
+        "adversary": adversary,
+    }
+    return rows.mean(axis=2), rows.var(axis=2, ddof=1), common
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize("adversary", ADVERSARIES)
+@pytest.mark.parametrize("law", LAWS)
+def test_sigma_free_radius(law, adversary, delta):
+    """The same outliers push the mean away and the block variances to zero."""
+    means, variances, common = simulated(law, 5, adversary, delta)
+    low = lowest_median(variances, 5, adversary)
+    assert_covers(-sigma_upper(low, **common), -1.0, delta)
+    assert_covers(worst_errors(means, 5, adversary), sigma_free_radius(low, **common), delta)
+
+
+def lowest_median(variances, n_bad, adversary):
+    kept = variances.shape[1] - n_bad
+    clean = variances[:, :kept] if adversary == "oblivious" else np.sort(variances, axis=1)[:, :kept]
+    return np.median(np.hstack([np.zeros((len(variances), n_bad)), clean]), axis=1)
+
+
+@pytest.mark.parametrize("law", [law for law in LAWS if law != "student-5"])  # its 8th moment is infinite
+@pytest.mark.parametrize("block_size", [2, 5, 30])
+def test_variance_of_block_variances(law, block_size):
+    """The formula for v that the bound on σ rests on."""
+    sampler, kurtosis = LAWS[law]
+    values = sampler(generator(law, block_size), (200_000, block_size)).var(axis=1, ddof=1)
+    v = (kurtosis - 1) / block_size + 2 / (block_size * (block_size - 1))
+    spread = np.sqrt(np.var((values - 1) ** 2) / len(values))
+    assert np.mean((values - 1) ** 2) == pytest.approx(v, abs=5 * spread)
+
+
+@pytest.mark.parametrize("delta", [0.1, 0.01, 1e-6])
+def test_shortfall_exact_for_two_point_block_variances(delta):
+    """Block variances that saturate Cantelli below σ² fail exactly δ of the time."""
+    kurtosis, size = 3.0, 50
+    c = float(variance_shortfall(41, 5, size, log_delta=np.log(delta), kurtosis=kurtosis))
+    v = (kurtosis - 1) / size + 2 / (size * (size - 1))
+    assert stats.binom.sf(21 - 5 - 1, 36, v / (v + c**2)) == pytest.approx(delta, rel=1e-6)
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize("adversary", ADVERSARIES)
+@pytest.mark.parametrize(("n_blocks", "n_bad"), [(21, 0), (41, 3), (60, 5), (101, 10)])
+def test_order_statistic_interval(n_blocks, n_bad, adversary, delta):
+    """Symmetric blocks, the outliers on the side that the clean values have left open."""
+    values = generator(n_blocks, n_bad, adversary, delta).standard_t(2.5, (runs(4000), n_blocks))
+    rank = order_statistic_interval(values[0], n_bad, delta=delta, adversary=adversary).rank
+    assert rank >= 1
+    assert_covers(order_misses(values, n_bad, adversary, rank), 0.5, delta)
+
+
+def order_misses(values, n_bad, adversary, rank):
+    """Whether outliers that have seen everything can push 0 out of [T(rank), T(K+1-rank)]."""
+    n_blocks = values.shape[1]
+    clean = values[:, : n_blocks - n_bad] if adversary == "oblivious" else values
+    given_back = 0 if adversary == "oblivious" else n_bad
+    above = (clean <= 0).sum(axis=1) - given_back < rank
+    below = (clean >= 0).sum(axis=1) - given_back < rank
+    return (above | below).astype(float)
+
+
+def test_order_statistics_with_outliers_on_fixed_sides_are_caught():
+    """A rank that trusts a outliers to be on one side, fixed beforehand, misses too often."""
+    n_blocks, n_bad, delta = 41, 5, 0.1
+    g = stats.binom(n_blocks - n_bad, 0.5).cdf
+    a = np.arange(n_bad + 1)
+    fixed = max(r for r in range(1, 21) if np.max(g(r - 1 - a) + g(r - 1 - n_bad + a)) <= delta)
+    values = generator("fixed").standard_t(2.5, (runs(4000), n_blocks))
+    assert_fails(order_misses(values, n_bad, "oblivious", fixed), 0.5, delta)
+    rank = order_statistic_interval(values[0], n_bad, delta=delta).rank
+    assert rank < fixed
+    assert_covers(order_misses(values, n_bad, "oblivious", rank), 0.5, delta)
+
+
+def test_order_statistics_cover_the_median_of_the_block_law_not_the_mean():
+    """Exponential blocks: the interval covers log 2, and misses the mean 1 almost always."""
+    values = generator("exponential").exponential(1.0, (runs(500), 501))
+    intervals = [order_statistic_interval(v, 0, delta=0.1) for v in values]
+    low, high = np.array([(i.low, i.high) for i in intervals]).T
+    assert_covers(((low > np.log(2)) | (high < np.log(2))).astype(float), 0.5, 0.1)
+    assert np.mean(high < 1) > 0.9
+    assert "median of the block law" in str(intervals[0])
