@@ -48,6 +48,10 @@ format: $(VENV)/.dev ## Let ruff rewrite what it can.
 bench: $(VENV)/.dev ## Print the cost of each estimator as a ratio to its plain counterpart.
 	$(BIN)/python benchmarks/run.py
 
+.PHONY: comparison
+comparison: $(VENV)/.dev ## Write docs/comparison.md: eight estimators under five laws and four attacks.
+	$(BIN)/python benchmarks/compare.py
+
 .PHONY: clean
 clean: ## Remove the environment and everything generated.
 	rm -rf $(VENV) $(OUT) dist build .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache

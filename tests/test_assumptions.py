@@ -99,6 +99,87 @@ def test_kurtosis_row_is_near_normal_for_large_blocks():
     assert float(tail.one(0.05)) == pytest.approx(1.6449e-4, rel=1e-3)
 
 
+EXCESS_AT = np.concatenate([-np.geomspace(5, 0.01, 12), [0.0], np.geomspace(0.01, 8, 40)])
+
+
+def exact_excess(values, weights, u):
+    """E(X - u)₊ and E(-X - u)₊ for a law on a few values, whichever is larger."""
+    x = np.asarray(values) - np.dot(values, weights)
+    return max(np.dot(np.maximum(x - u, 0), weights), np.dot(np.maximum(-x - u, 0), weights))
+
+
+def test_excess_of_two_point_laws_meets_the_variance_row():
+    for u in EXCESS_AT:
+        high = u + math.hypot(u, 1.0)  # the law for which the bound is an equality
+        p = 1 / (1 + high**2)
+        exact = exact_excess([high, -1 / high], [p, 1 - p], u)
+        assert float(FiniteVariance(1.0).tail(1).excess(u)) == pytest.approx(exact, rel=1e-9)
+    for ratio in np.geomspace(0.01, 100, 41):
+        p = 1 / (1 + ratio**2)
+        for assume in (FiniteVariance(1.0), FiniteKurtosis(ratio**2 + ratio**-2 - 1, sd=1.0)):
+            bounds = assume.tail(1).excess(EXCESS_AT)
+            exact = [exact_excess([ratio, -1 / ratio], [p, 1 - p], u) for u in EXCESS_AT]
+            assert np.all(exact <= bounds * (1 + 1e-9) + 1e-12), (ratio, assume)
+
+
+def test_excess_of_bounded_values_meets_the_width_row():
+    for u in np.linspace(0, 1, 21):
+        above = (1 + u) / 2
+        exact = exact_excess([0.0, 1.0], [above, 1 - above], u)
+        assert float(Bounded(0, 1).tail(1).excess(u)) <= exact * (1 + 1e-12) + 1e-15
+        assert exact <= float(Bounded(0, 1).tail(1).excess(u)) * (1 + 1e-12)
+    assert np.all(Bounded(0, 1).tail([1, 9]).excess([[1.0], [7.0]]) == 0)
+
+
+def test_excess_of_normal_laws():
+    u = EXCESS_AT
+    normal = stats.norm.pdf(u) - u * stats.norm.sf(u)
+    for assume in (SubGaussian(1.0), FiniteVariance(1.0), FiniteKurtosis(3.0, sd=1.0)):
+        for size in (1, 7):
+            assert np.all(normal <= assume.tail(size).excess(u / math.sqrt(size)) * math.sqrt(size) * (1 + 1e-12))
+    positive = u[u >= 0]
+    integral = math.sqrt(2 * math.pi) * stats.norm.sf(positive)
+    assert np.all(SubGaussian(1.0).tail(1).excess(positive) <= 0.49 * integral)
+
+
+def test_excess_of_uniform_laws():
+    u = EXCESS_AT
+    uniform = np.where(u > 1, 0.0, np.where(u < -1, -u, (1 - u) ** 2 / 4))
+    sd = 1 / math.sqrt(3)
+    for assume in (Bounded(-1, 1), Bounded(-1, 1, variance=1 / 3), SubGaussian(sd), FiniteKurtosis(1.8, sd=sd)):
+        assert np.all(uniform <= assume.tail(1).excess(u) * (1 + 1e-12)), assume
+
+
+def test_excess_of_exact_binomial_blocks():
+    for q, size in itertools.product([0.02, 0.3, 0.5], [1, 2, 5, 40, 300]):
+        sd, means = math.sqrt(q * (1 - q)), np.arange(size + 1) / size
+        weights = stats.binom.pmf(np.arange(size + 1), size, q)
+        block_sd = sd / math.sqrt(size)
+        exact = np.array([exact_excess(means, weights, u) for u in EXCESS_AT * block_sd])
+        for assume in (
+            FiniteVariance(sd),
+            SubGaussian(0.5),
+            Bounded(0, 1),
+            Bounded(0, 1, variance=sd**2),
+            FiniteKurtosis(1 / sd**2 - 3, sd=sd),
+        ):
+            bound = assume.tail(size).excess(EXCESS_AT * block_sd)
+            assert np.all(exact <= bound * (1 + 1e-9) + 1e-14), (q, size, assume)
+
+
+@pytest.mark.parametrize("assume", ASSUMPTIONS, ids=repr)
+def test_excess_is_convexly_shaped_and_broadcasts(assume):
+    tail = assume.tail(np.array([1, 10, 100]))
+    u = np.linspace(-4, 4, 401)[:, None]
+    bound = tail.excess(u)
+    assert bound.shape == (401, 3)
+    assert np.all(np.diff(bound, axis=0) <= 1e-15)
+    assert np.all(np.diff(bound + u, axis=0) >= -1e-12)
+    assert np.all(np.diff(bound, axis=1) <= 1e-15)
+    assert bound[:, 1] == pytest.approx(assume.tail(10).excess(u[:, 0]))
+    assert float(tail.excess(1e300).max()) <= 1e-300
+
+
 def exact_variance(values: np.ndarray, size: int, degree: int, kernel) -> float:
     """Variance of a U-statistic over every sample of `size` rows, drawn from a few equally likely values."""
     draws = np.array(list(itertools.product(values, repeat=size)))

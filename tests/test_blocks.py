@@ -422,7 +422,7 @@ def test_a_given_number_may_be_too_small_for_the_corrupt_rows():
     assert ov.mean(x, contamination=5, n_blocks=11, rng=0).plan.holds
 
 
-@pytest.mark.parametrize("n_blocks", [True, 2.0, 2.5, None, "many", (2, 3.0), np.array([2])])
+@pytest.mark.parametrize("n_blocks", [True, 2.0, 2.5, None, "many", (2, 3.0), np.array([2.0])])
 def test_a_number_of_blocks_is_an_integer(n_blocks):
     with pytest.raises((TypeError, ValueError), match=r"n_blocks=.* must be"):
         ov.mean(np.arange(10.0), contamination=0, n_blocks=n_blocks)

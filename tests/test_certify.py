@@ -7,7 +7,7 @@ import pytest
 
 import outvote as ov
 from outvote.certificate import radius as certified_radius
-from outvote.certify import robust_sd
+from outvote.scales import robust_sd
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(3.0, 2.0, size=2000)
@@ -127,7 +127,10 @@ def test_rows_without_a_robust_scale_have_no_certificate():
     assert r.radius == math.inf
     assert r.certificate.provenance == "none"
     assert "name one with assume=" in r.certificate.note
-    assert ov.mean(np.full(1000, 7.0), 10, rng=0).interval == (7.0, 7.0)
+    for same in (np.full(1000, 7.0), np.array([7.0]), np.full(3, 7.0)):
+        constant = ov.mean(same, 0, rng=0)
+        assert constant.estimate == 7.0
+        assert constant.certificate.provenance == "none"
 
 
 def test_sigma_free_interval_from_a_known_kurtosis():
@@ -241,10 +244,11 @@ def test_rows_outside_the_bounds_are_corrupt_for_certain():
     x = np.random.default_rng(2).uniform(size=1000)
     x[[3, 500]] = [7.0, -1.0]
     r = ov.mean(x, 10, assume=ov.Bounded(0, 1), rng=0)
-    assert (r.plan.n_rows, r.plan.n_corrupt) == (998, 8)
+    assert (r.plan.n_rows, r.plan.n_corrupt) == (1000, 10)
     assert "2 rows of x lie outside the bounds" in r.explain()
-    adaptive = ov.mean(x, ov.Contamination(10, "adaptive"), assume=ov.Bounded(0, 1), rng=0)
-    assert (adaptive.plan.n_rows, adaptive.plan.n_corrupt) == (1000, 10)
+    ordinary = x.copy()
+    ordinary[[3, 500]] = np.median(np.delete(x, [3, 500]))
+    assert r.estimate == ov.mean(ordinary, 10, assume=ov.Bounded(0, 1), rng=0).estimate
     assert x[3] == 7.0
     with pytest.raises(ValueError, match=r"x has values outside the bounds .* in 2 rows, more than the 1 corrupt rows"):
         ov.mean(x, 1, assume=ov.Bounded(0, 1))
@@ -252,16 +256,20 @@ def test_rows_outside_the_bounds_are_corrupt_for_certain():
         ov.difference(x, x, 1, assume=ov.Bounded(0, 1))
     table = np.stack([x, 10 * x], axis=1)
     each = ov.mean(table, 10, assume=[ov.Bounded(0, 1), ov.FiniteVariance(3.0)], rng=0)
-    assert each.plan.n_rows == 998
+    assert "2 rows of x" in each.explain()
+    assert each.interval.high[0] <= 1.0 < each.interval.high[1]
+    with pytest.raises(ValueError, match="assume has 1 entries for 2 columns"):
+        ov.mean(table, 10, assume=[ov.Bounded(0, 1)])
 
 
-def test_nan_rows_chosen_by_someone_who_saw_the_rows_stay_in_their_blocks():
+def test_nan_rows_that_count_as_corrupt_stay_in_their_blocks():
     x = X.copy()
     x[:5] = np.nan
     kept = ov.mean(x, ov.Contamination(20, "adaptive"), nan_policy="corrupt", rng=0)
     assert (kept.plan.n_rows, kept.plan.n_corrupt, kept.n_omitted) == (2000, 20, 5)
-    gone = ov.mean(x, 20, nan_policy="corrupt", rng=0)
-    assert (gone.plan.n_rows, gone.plan.n_corrupt, gone.n_omitted) == (1995, 15, 5)
+    assert ov.mean(x, 20, nan_policy="corrupt", rng=0).plan.n_corrupt == 20
+    gone = ov.mean(x, 0.01, nan_policy="omit", rng=0)
+    assert (gone.plan.n_rows, gone.plan.n_corrupt, gone.n_omitted) == (1995, 19, 5)
     assert np.isnan(x[:5]).all()
 
 
@@ -310,3 +318,41 @@ def test_the_search_result_is_remembered_not_changed():
     first, again = (ov.plan_blocks(10_000, 0.02, assume=KNOWN) for _ in range(2))
     assert first == again
     assert first.n_blocks % 2 == 1
+
+
+def test_one_sided_ratios_and_suprema_use_both_sides_of_each_mean():
+    a, b = 10 + X, 12 + X[::-1]
+    for options in ({"relative": True}, {"function": [np.abs, lambda z: z]}):
+        two = ov.difference(a, b, 5, assume=KNOWN, rng=0, **options)
+        less = ov.difference(a, b, 5, assume=KNOWN, alternative="less", rng=0, **options)
+        assert less.interval.high == pytest.approx(two.interval.high)
+        assert less.certificate.radius == pytest.approx(two.certificate.radius)
+    family = ov.difference(a, a, 5, assume=KNOWN, function=[np.abs], rng=0)
+    assert family.interval.low == 0.0
+    with pytest.raises(ValueError, match="relative=True goes with one function"):
+        ov.difference(a, b, relative=True, function=[np.abs])
+
+
+def test_a_kurtosis_without_sd_is_for_means():
+    with pytest.raises(ValueError, match="without sd is for means"):
+        ov.u_statistic(X, kernel="gini", assume=ov.FiniteKurtosis(3.0))
+
+
+def test_wrong_arguments_of_the_radius_and_of_rows_needed():
+    blocks = {"n_blocks": 41, "n_corrupt": 5, "block_size": 10, "confidence": 0.95}
+    with pytest.raises(TypeError, match="assume=None must be an assumption"):
+        certified_radius(**blocks, assume=None)
+    for size in (2.5, "a"):
+        with pytest.raises(TypeError, match=r"block_size=.* must be a whole number"):
+            certified_radius(**(blocks | {"block_size": size}), assume=KNOWN)
+    assert certified_radius(**blocks, assume=KNOWN, degrees=2) == certified_radius(**blocks, assume=KNOWN, degrees=(2,))
+    with pytest.raises(TypeError, match="rows_needed is about one sample"):
+        ov.rows_needed(0.1, (0.01, 0.02), assume=KNOWN)
+    with pytest.raises(ValueError, match="degree=0 must be at least 1"):
+        ov.rows_needed(0.1, 1, assume=KNOWN, degree=0)
+    with pytest.raises(ValueError, match="alternative='x' must be one of"):
+        ov.rows_needed(0.1, 1, assume=KNOWN, alternative="x")
+    with pytest.raises(TypeError, match="low='a' must be a number"):
+        ov.Bounded("a", 0)
+    arrays = ov.u_statistic(X, Y, kernel="auc", contamination=np.array([2, 3]), n_blocks=np.array([11, 13]))
+    assert (arrays.plan.n_blocks, arrays.plan.n_corrupt) == ((11, 13), (2, 3))

@@ -231,7 +231,9 @@ def test_paired_rows_with_nan_on_either_side_go_together():
     assert found.estimate == ov.difference(a[kept], b[kept], contamination=4, paired=True, rng=0).estimate
     assert found.n_omitted == 2
     corrupt = ov.difference(holed_a, holed_b, contamination=4, paired=True, nan_policy="corrupt", rng=0)
-    assert corrupt.plan.n_corrupt == 2
+    assert (corrupt.plan.n_rows, corrupt.plan.n_corrupt) == (100, 4)
+    mapped = ov.difference(holed_a, holed_b, 4, paired=True, nan_policy="omit", function=np.abs, rng=0)
+    assert mapped.n_omitted == 2
 
 
 def test_nan_goes_sample_by_sample():
@@ -240,7 +242,8 @@ def test_nan_goes_sample_by_sample():
     assert found.estimate == ov.difference(a, b, contamination=3, rng=0).estimate
     assert found.n_omitted == 1
     corrupt = ov.difference(np.insert(a, 5, np.inf), b, contamination=3, nan_policy="corrupt", rng=0)
-    assert corrupt.plan.n_corrupt == (2, 3)
+    assert corrupt.plan.n_rows == (101, 80)
+    assert corrupt.plan.n_corrupt == (3, 3)
 
 
 def test_a_relative_difference_is_a_lift():

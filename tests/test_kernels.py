@@ -418,7 +418,7 @@ def test_degrees_in_any_spelling(degrees):
 
 @pytest.mark.parametrize("bounds", [(1.0, 0.0), (1.0, 1.0), (0.0, math.nan), 5, (1.0,), ("a", "b"), (0, 1, 2)])
 def test_wrong_bounds_are_refused(bounds):
-    with pytest.raises(ValueError, match=r"bounds=.* must be \(low, high\) with low < high"):
+    with pytest.raises(ValueError, match=r"bounds=.* must be \(low, high\), finite, with low < high"):
         Kernel(max, bounds=bounds)
 
 

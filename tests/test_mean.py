@@ -90,7 +90,7 @@ def test_the_hash_leaves_empty_blocks_out_of_the_vote_and_says_so():
     assert not np.isnan(result.block_values).any()
 
 
-@pytest.mark.parametrize("shape", [(2**21 + 77,), (430_000, 5)])
+@pytest.mark.parametrize("shape", [(2**21 + 77,), (2**21 + 9, 2)])
 @pytest.mark.parametrize("remainder", ["drop", "spread"])
 def test_the_rotation_of_long_inputs_gives_the_means_of_its_blocks(shape, remainder):
     x = normal(shape)
@@ -291,9 +291,10 @@ def test_rows_with_nan_can_count_as_corrupt_rows():
     x = normal(120)
     holes = np.insert(x, [0, 50, 120], [np.nan, np.inf, -np.inf])
     found = ov.mean(holes, contamination=4, nan_policy="corrupt", rng=0)
-    assert found.estimate == ov.mean(x, contamination=1, rng=0).estimate
+    ordinary = np.insert(x, [0, 50, 120], np.median(x))
+    assert found.estimate == ov.mean(ordinary, contamination=4, rng=0).estimate
     assert found.n_omitted == 3
-    assert found.plan.n_corrupt == 1
+    assert (found.plan.n_rows, found.plan.n_corrupt) == (123, 4)
 
 
 def test_a_row_goes_as_a_whole():

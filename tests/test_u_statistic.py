@@ -316,8 +316,9 @@ def test_nan_is_treated_sample_by_sample():
     assert omitted.estimate == ov.u_statistic(x, y, kernel="auc", contamination=(3, 2), rng=0).estimate
     assert omitted.n_omitted == 3
     corrupt = ov.u_statistic(holed_x, holed_y, kernel="auc", contamination=(3, 2), nan_policy="corrupt", rng=0)
-    assert corrupt.estimate == ov.u_statistic(x, y, kernel="auc", contamination=(1, 1), rng=0).estimate
-    assert corrupt.plan.n_corrupt == (1, 1)
+    filled_x, filled_y = np.insert(x, [3, 9], np.median(x)), np.insert(y, 7, np.median(y))
+    assert corrupt.estimate == ov.u_statistic(filled_x, filled_y, kernel="auc", contamination=(3, 2), rng=0).estimate
+    assert corrupt.plan.n_corrupt == (3, 2)
     with pytest.raises(ValueError, match=r"sample 2 has NaN .* in 1 rows, more than the 0 corrupt rows"):
         ov.u_statistic(holed_x, holed_y, kernel="auc", contamination=(3, 0), nan_policy="corrupt")
 

@@ -23,10 +23,13 @@ _HOMES = {
     "GridPlan": "plans",
     "Kernel": "kernels",
     "RobustEstimate": "results",
+    "certify_risk": "risk",
     "difference": "estimate",
     "mean": "estimate",
     "plan_blocks": "blocks",
     "rows_needed": "blocks",
+    "sensitivity": "unknown",
+    "tolerance": "overturn",
     "u_statistic": "estimate",
 }
 _MODULES = ("certificate", "contamination", "kernels", "paper", "plotting")
@@ -43,6 +46,7 @@ __all__ = [
     "RobustEstimate",
     "SubGaussian",
     "certificate",
+    "certify_risk",
     "contamination",
     "difference",
     "kernels",
@@ -51,6 +55,8 @@ __all__ = [
     "plan_blocks",
     "plotting",
     "rows_needed",
+    "sensitivity",
+    "tolerance",
     "u_statistic",
 ]
 
@@ -62,8 +68,11 @@ if TYPE_CHECKING:
     from outvote.contamination import Contamination
     from outvote.estimate import difference, mean, u_statistic
     from outvote.kernels import Kernel
+    from outvote.overturn import tolerance
     from outvote.plans import BlockPlan, GridPlan
     from outvote.results import RobustEstimate
+    from outvote.risk import certify_risk
+    from outvote.unknown import sensitivity
 
 
 def __getattr__(name: str) -> Any:
@@ -77,4 +86,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_MODULES})
+    return sorted({*__all__, "__version__"})

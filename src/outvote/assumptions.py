@@ -60,6 +60,10 @@ class _Row(ABC):
         """Upper bound on P(|estimate - truth| > t), t >= 0."""
         return 2 * self.one_probability(t)
 
+    @abstractmethod
+    def excess(self, u: Floats) -> Floats:
+        """Upper bound on E(estimate - truth - u)₊ and on E(truth - estimate - u)₊, u >= 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Variance(_Row):
@@ -79,6 +83,9 @@ class _Variance(_Row):
     def two_probability(self, t: Floats) -> Floats:
         return (self.sd / t) ** 2
 
+    def excess(self, u: Floats) -> Floats:
+        return np.asarray(self.sd / (np.hypot(self.sd, u) + u) * self.sd / 2)  # (√(sd² + u²) - u) / 2
+
 
 @dataclass(frozen=True, slots=True)
 class _Exponential(_Row):
@@ -91,6 +98,22 @@ class _Exponential(_Row):
 
     def one_probability(self, t: Floats) -> Floats:
         return np.asarray(np.exp(-0.5 * (t / self.scale) ** 2))
+
+    def excess(self, u: Floats) -> Floats:
+        z = u / self.scale
+        slope = (z + np.hypot(z, 2.0)) / 2  # the best λ·scale: λ·scale - z = 1 / (λ·scale)
+        return np.asarray(self.scale * np.exp(slope * (slope / 2 - z) - 1) / slope)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hoeffding(_Exponential):
+    """Averages of values in an interval of this `width`."""
+
+    width: float
+
+    def excess(self, u: Floats) -> Floats:
+        ends = np.maximum(self.width - u, 0.0) ** 2 / (4 * self.width)
+        return np.minimum(_Exponential.excess(self, u), ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +130,11 @@ class _Bernstein(_Row):
 
     def one_probability(self, t: Floats) -> Floats:
         return np.asarray(np.exp(-(t**2) / (2 * (self.variance + self.width * t / 3))))
+
+    def excess(self, u: Floats) -> Floats:
+        spread = self.variance + self.width * u / 3
+        slope = u / spread * (1 + self.variance / spread) / 2
+        return self.one_probability(u) / slope
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +155,9 @@ class _FourthMoment(_Row):
     def two_probability(self, t: Floats) -> Floats:
         return self.one_probability(t)
 
+    def excess(self, u: Floats) -> Floats:
+        return 27 / 256 * self.moment / u**3
+
 
 @dataclass(frozen=True, slots=True)
 class _NearNormal(_Row):
@@ -145,6 +176,9 @@ class _NearNormal(_Row):
         from scipy.special import ndtr
 
         return np.asarray(ndtr(-t / self.sd) + self.distance)
+
+    def excess(self, u: Floats) -> Floats:
+        return np.full(np.broadcast_shapes(u.shape, self.sd.shape), np.inf)  # the distance has no end
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +223,32 @@ class Tail:
         """
         bound = self._smallest({1: "one_probability", 2: "two_probability"}[sides], t)
         return np.minimum(bound, 1.0)
+
+    def excess(self, u: ArrayLike) -> Floats:
+        """Bound the mean of how far, if at all, the estimate is off by more than `u` on a given side.
+
+        An upper bound on ``E(X - u)₊`` for ``X = V - θ`` as for ``X = θ - V``, with V a clean block
+        estimate: the smallest of what is known.
+
+        Notes
+        -----
+        - Variance: ``(√(sd² + u²) - u)/2``, since ``2(x)₊ = |x| + x`` and ``E|X - u| <= √(sd² + u²)``.
+        - Sub-Gaussian scale s: ``exp(λ²s²/2 - λu - 1)/λ`` at its smallest, since
+          ``x₊ <= exp(λx - 1)/λ``. At most 1/e of ``∫_u^∞ exp(-t²/(2s²))dt`` far out, and smaller everywhere.
+        - Width w: ``(w - u)²/(4w)`` for 0 <= u <= w, 0 beyond. Among the laws of mean 0 on ``[b - w, b]``
+          a convex function has its largest mean under the one on the two ends, ``(b - u)(w - b)/w``;
+          take the worst b. An average of several values is smaller in the convex order.
+        - Bernstein: with ``g(t) = t²/(2(v + wt/3))``, which is convex, ``∫_u^∞ exp(-g) <= exp(-g(u))/g'(u)``.
+        - Fourth moment M: ``27M/(256u³)``, since ``(x - u)₊ <= 27x⁴/(256u³)``, with equality at 4u/3.
+        - u < 0: ``E(X - u)₊ = -u + E(-X - |u|)₊``, and what bounds X bounds -X.
+
+        Examples
+        --------
+        >>> float(FiniteVariance(1.0).tail(1).excess(0.75)), float(Bounded(0, 1).tail(1).excess(1.5))
+        (0.25, 0.0)
+        """
+        values = np.asarray(u, dtype=float)
+        return self._smallest("excess", np.abs(values)) + np.maximum(-values, 0.0)
 
     def _smallest(self, method: str, argument: ArrayLike) -> Floats:
         values = np.asarray(argument, dtype=float)
@@ -427,6 +487,9 @@ class Bounded(Assumption):
 
     def __post_init__(self) -> None:
         """Check the bounds and the variance."""
+        for name in ("low", "high"):
+            if isinstance(getattr(self, name), bool | str | complex) or not np.isscalar(getattr(self, name)):
+                raise TypeError(f"{name}={getattr(self, name)!r} must be a number")
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise ValueError(
                 f"low={self.low!r}, high={self.high!r}: both must be finite and low < high, for instance Bounded(0, 1)"
@@ -460,7 +523,7 @@ class Bounded(Assumption):
         return self.width / 2 if self.variance is None else math.sqrt(self.variance)
 
     def _rows(self, n_tuples: Floats, block_sd: Floats, *, is_mean: bool) -> tuple[_Row, ...]:
-        hoeffding = _Exponential(self.width / (2 * np.sqrt(n_tuples)))
+        hoeffding = _Hoeffding(self.width / (2 * np.sqrt(n_tuples)), self.width)
         if self.variance is None:
             return (hoeffding,)
         return hoeffding, _Bernstein(self.width / n_tuples, self.variance / n_tuples)

@@ -10,12 +10,25 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal
 
+import numpy as np
+
 from outvote import paper
 from outvote.assumptions import Assumption, FiniteVariance
 from outvote.contamination import Amount, Contamination
 from outvote.partition import Remainder, check_kind
 from outvote.plans import BlockPlan, Grid, GridPlan, Plan, majority
-from outvote.votes import Adversary, Alternative, best_n_blocks, median_radius
+from outvote.votes import (
+    Adversary,
+    Alternative,
+    Layout,
+    Terms,
+    VoteName,
+    at_size,
+    ballot,
+    best_vote,
+    check_choice,
+    has_scale,
+)
 
 Method = str | Callable[[Any], Any]
 NBlocks = Literal["auto"] | int | Sequence[int]
@@ -53,8 +66,9 @@ def plan_blocks(
         What is known of the clean rows; finite variance if nothing is said.
     degree : int or tuple of int
         Rows the kernel takes at a time (d), for each sample.
-    vote : {"median"}
-        How block values become one.
+    vote : {"median", "soft", "clipped", "auto"}
+        How block values become one; "auto" takes the smallest certified radius, the median when `assume` fixes
+        no scale.
     method : str or callable
         ``"certified"`` chooses K for the smallest guaranteed error. The paper's mappings
         ``"harmonic"``, ``"geometric"``, ``"arithmetic"``, ``"polynomial"``, or any callable α with
@@ -110,6 +124,7 @@ def rows_needed(
     assume: Assumption | None = None,
     degree: int = 1,
     *,
+    vote: str = "median",
     alternative: Alternative = "two-sided",
 ) -> int:
     """Count the rows it takes for a certified radius.
@@ -126,6 +141,8 @@ def rows_needed(
         What is known of the clean rows; it must name a scale.
     degree : int
         Rows the kernel takes at a time.
+    vote : {"median", "soft", "clipped", "auto"}
+        How block values become one.
     alternative : {"two-sided", "less", "greater"}
         Two-sided, or a bound on one side.
 
@@ -143,30 +160,31 @@ def rows_needed(
     """
     if not (isinstance(radius, numbers.Real) and 0 < radius < math.inf):
         raise ValueError(f"radius={radius!r} must be a positive number")
-    if not isinstance(assume, Assumption):
+    check_choice("alternative", alternative, Alternative)
+    check_choice("vote", vote, VoteName)
+    (degree,) = _per_sample(degree, "degree", 1)
+    if degree < 1:
+        raise ValueError(f"degree={degree!r} must be at least 1")
+    if not isinstance(assume, Assumption) or not has_scale(assume):
         raise TypeError(f"assume={assume!r} must name a scale: FiniteVariance(sd), Bounded(low, high), …")
     allowed, log_delta = Contamination.of(contamination), log_delta_of(confidence)
+    if isinstance(allowed.amount, tuple):
+        raise TypeError(f"contamination={contamination!r}: rows_needed is about one sample, give one amount")
+    terms: Terms = {
+        "log_delta": log_delta,
+        "assume": assume,
+        "degrees": (degree,),
+        "adversary": allowed.adversary,
+        "alternative": alternative,
+    }
 
     def reached(n_rows: int) -> float:
         try:
             count = allowed.count(n_rows)
-            (n_blocks,) = _search(
-                (n_rows,), (count,), (degree,), "single", log_delta, assume, allowed.adversary, alternative
-            )
+            chosen, ks = _search(vote, (n_rows,), (count,), "single", *terms.values())
         except ValueError:
             return math.inf
-        return float(
-            median_radius(
-                n_blocks,
-                count,
-                n_rows // n_blocks,
-                log_delta=log_delta,
-                assume=assume,
-                degrees=(degree,),
-                adversary=allowed.adversary,
-                alternative=alternative,
-            )
-        )
+        return at_size(chosen, ks[0], count, (n_rows // ks[0],), terms).radius
 
     high = max(degree, 1)
     while reached(high) > radius:
@@ -203,24 +221,25 @@ def make_plan(
 ) -> Plan:
     """Make a plan from arguments already read: counts of corrupt rows, degrees, log δ."""
     check_kind("random", remainder)
-    if vote != "median":
-        raise ValueError(f"vote={vote!r} is not available: the vote is 'median'")
+    check_choice("vote", vote, VoteName)
     if grid not in ("full", "diagonal"):
         raise ValueError(f"grid={grid!r} is neither 'full' nor 'diagonal'")
     for s, (n, d) in enumerate(zip(rows, degrees, strict=True)):
         if n < d:
             which = "the sample has" if len(rows) == 1 else f"sample {s + 1} has"
             raise ValueError(f"a kernel of degree {d} needs at least {d} rows, but {which} {n}")
-    layout = "single" if len(rows) == 1 else grid
+    layout: Layout = "single" if len(rows) == 1 else grid
+    request = _Request(rows, counts, degrees, layout, log_delta, contamination, assume, adversary, alternative, vote)
     if isinstance(n_blocks, str):
         if n_blocks != "auto":
             raise ValueError(f"n_blocks={n_blocks!r} must be 'auto' or a number of blocks")
-        request = _Request(rows, counts, degrees, layout, log_delta, contamination, assume, adversary, alternative)
-        ks, name, reason = _choose(request, method, claim)
+        chosen = _choose(request, method, claim)
     else:
-        ks, name, reason = _given(n_blocks, rows, degrees, layout), "given", "The number of blocks was given."
+        ks = _given(n_blocks, rows, degrees, layout)
+        chosen = _Choice(ks, "given", "The number of blocks was given.", _vote_for(request, ks))
     plans = tuple(
-        BlockPlan(n, k, c, d, remainder, name, reason) for n, k, c, d in zip(rows, ks, counts, degrees, strict=True)
+        BlockPlan(n, k, c, d, remainder, chosen.method, chosen.reason, vote=chosen.vote)
+        for n, k, c, d in zip(rows, chosen.n_blocks, counts, degrees, strict=True)
     )
     return plans[0] if len(plans) == 1 else GridPlan(plans, grid)
 
@@ -246,12 +265,24 @@ class _Request:
     rows: tuple[int, ...]
     counts: tuple[int, ...]
     degrees: tuple[int, ...]
-    layout: str
+    layout: Layout
     log_delta: float
     contamination: object
     assume: Assumption | None
     adversary: Adversary
     alternative: Alternative
+    vote: str
+
+    @property
+    def terms(self) -> Terms:
+        """What a certificate is asked, in terms of unit scale where none is known."""
+        return {
+            "log_delta": self.log_delta,
+            "assume": self.assume or FiniteVariance(1.0),
+            "degrees": self.degrees,
+            "adversary": self.adversary,
+            "alternative": self.alternative,
+        }
 
     @property
     def most_blocks(self) -> tuple[int, ...]:
@@ -281,9 +312,21 @@ class _Request:
         return ValueError(message + f"the largest contamination for {kind} here is {low} rows ({fraction}){each}")
 
 
-def _choose(request: _Request, method: Method, claim: int) -> tuple[tuple[int, ...], str, str]:
+@dataclass(frozen=True)
+class _Choice:
+    """Numbers of blocks, how and why they were chosen, and how they vote."""
+
+    n_blocks: tuple[int, ...]
+    method: str
+    reason: str
+    vote: str = "median"
+
+
+def _choose(request: _Request, method: Method, claim: int) -> _Choice:
     if method == "certified":
         return _certified(request)
+    if request.vote not in ("median", "auto"):
+        raise ValueError(f"method={method!r} is about the median: with vote={request.vote!r} use 'certified'")
     if method == "standard":
         return _standard(request)
     if isinstance(method, str) and method not in paper.MAPPINGS:
@@ -292,54 +335,88 @@ def _choose(request: _Request, method: Method, claim: int) -> tuple[tuple[int, .
     return _mapped(request, method, claim)
 
 
-def _certified(request: _Request) -> tuple[tuple[int, ...], str, str]:
-    """Minimise the certified radius over the numbers of blocks, all odd."""
+def _certified(request: _Request) -> _Choice:
+    """Minimise the certified radius over the numbers of blocks, and over the votes if the vote is open."""
     most = tuple(_odd_below(k) for k in request.most_blocks)
     if not majority(most, request.counts, _vote_layout(request.layout)):
         raise request.refuse(
             _fewest_blocks(request), lambda counts: majority(most, counts, _vote_layout(request.layout))
         )
-    assume = request.assume or FiniteVariance(1.0)
+    vote, assume = request.vote, request.assume
+    if not has_scale(assume):
+        vote = "median" if vote == "auto" else vote
+        assume = assume if vote == "median" else None
+    terms = request.terms | {"assume": assume or FiniteVariance(1.0)}
     try:
-        ks = _search(request.rows, request.counts, request.degrees, request.layout, request.log_delta, assume,
-                     request.adversary, request.alternative)  # fmt: skip
-    except ValueError:
+        vote, ks = _search(vote, request.rows, request.counts, request.layout, *terms.values())
+    except _NoCertificate:
         # This assumption bounds nothing here; the blocks that finite variance asks for still estimate well.
-        ks = _search(request.rows, request.counts, request.degrees, request.layout, request.log_delta,
-                     FiniteVariance(1.0), request.adversary, request.alternative)  # fmt: skip
-    if ks == most:
-        limit = "the rows allow no more blocks"
+        terms |= {"assume": FiniteVariance(1.0)}
+        vote, ks = _search(vote, request.rows, request.counts, request.layout, *terms.values())
+    if vote != "median" and max(n // k for n, k in zip(request.rows, ks, strict=True)) == 1:
+        reason = f"Every row has a {vote} vote: blocks would only cost precision."
+    elif vote != "median":
+        reason = f"These blocks give the {vote} vote its smallest certified radius, or one within 1 % of it."
+    elif ks == most:
+        reason = "This number of blocks has the smallest certified radius: the rows allow no more blocks."
     elif any(request.counts):
-        limit = "fewer would leave too few clean blocks over, more would make each less precise"
+        reason = (
+            "This number of blocks has the smallest certified radius: fewer would leave too few clean blocks over, "
+            "more would make each less precise."
+        )
     else:
-        limit = "fewer would not reach the confidence, more would make each block less precise"
-    return ks, "certified", f"This number of blocks has the smallest certified radius: {limit}."
+        reason = (
+            "This number of blocks has the smallest certified radius: fewer would not reach the confidence, "
+            "more would make each block less precise."
+        )
+    return _Choice(ks, "certified", reason, vote)
+
+
+class _NoCertificate(ValueError):
+    """No number of blocks gives a finite radius under the assumption."""
 
 
 @lru_cache(maxsize=256)
 def _search(
+    vote: str,
     rows: tuple[int, ...],
     counts: tuple[int, ...],
-    degrees: tuple[int, ...],
-    layout: Any,
+    layout: Layout,
     log_delta: float,
     assume: Assumption,
+    degrees: tuple[int, ...],
     adversary: Adversary,
     alternative: Alternative,
-) -> tuple[int, ...]:
-    return best_n_blocks(
-        rows,
-        counts,
-        degrees=degrees,
-        layout=layout,
-        log_delta=log_delta,
-        assume=assume,
-        adversary=adversary,
-        alternative=alternative,
-    )
+) -> tuple[str, tuple[int, ...]]:
+    terms: Terms = {
+        "log_delta": log_delta,
+        "assume": assume,
+        "degrees": degrees,
+        "adversary": adversary,
+        "alternative": alternative,
+    }
+    if layout == "full" and vote in ("soft", "clipped"):
+        raise ValueError(f"vote={vote!r} needs independent blocks: use grid='diagonal', or vote='median'")
+    try:
+        return best_vote(vote, rows, counts, terms, layout)
+    except ValueError as error:
+        raise _NoCertificate(str(error)) from None
 
 
-def _standard(request: _Request) -> tuple[tuple[int, ...], str, str]:
+def _vote_for(request: _Request, n_blocks: tuple[int, ...]) -> str:
+    """Choose among the votes for given blocks, if the vote is open: the smallest certified radius."""
+    if request.vote != "auto":
+        if request.layout == "full" and request.vote != "median":
+            raise ValueError(f"vote={request.vote!r} needs independent blocks: use grid='diagonal', or vote='median'")
+        return request.vote
+    if request.layout == "full" or not has_scale(request.assume):
+        return "median"
+    sizes = [np.full(k, n // k) for n, k in zip(request.rows, n_blocks, strict=True)]
+    votes = ("median", "soft", "clipped")
+    return min(votes, key=lambda one: ballot(one, sizes, request.counts, request.terms).radius)
+
+
+def _standard(request: _Request) -> _Choice:
     if any(request.counts):
         raise ValueError(
             f"method='standard' is for clean samples, but contamination={_plain(request.contamination)!r} allows "
@@ -352,10 +429,10 @@ def _standard(request: _Request) -> tuple[tuple[int, ...], str, str]:
                 f"confidence needs ⌈log(1/δ)⌉ = {wanted} blocks, but the rows allow {most}: the smallest failure "
                 f"probability here is {math.exp(-most):.3g}"
             )
-    return (wanted,) * len(request.rows), "standard", "Without corrupt rows ⌈log(1/δ)⌉ blocks are enough."
+    return _Choice((wanted,) * len(request.rows), "standard", "Without corrupt rows ⌈log(1/δ)⌉ blocks are enough.")
 
 
-def _mapped(request: _Request, method: Method, claim: int) -> tuple[tuple[int, ...], str, str]:
+def _mapped(request: _Request, method: Method, claim: int) -> _Choice:
     if claim not in (1, 2):
         raise ValueError(f"claim={claim!r} is neither 1 nor 2")
 
@@ -390,7 +467,7 @@ def _mapped(request: _Request, method: Method, claim: int) -> tuple[tuple[int, .
     reason = f"{who} takes {formula} blocks"
     if share:
         reason += f", here α({float(share):.4g}) = {float(paper.alpha(method, share)):.4g}"
-    return ks, str(name), reason + "."
+    return _Choice(ks, str(name), reason + ".")
 
 
 def _given(
@@ -411,6 +488,7 @@ def _given(
 
 def _per_sample(value: Any, name: str, n_samples: int) -> tuple[int, ...]:
     """Read one integer, or one for each sample."""
+    value = value.tolist() if isinstance(value, np.ndarray) else value
     values = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
     if not values:
         raise ValueError(f"{name}={value!r} names no sample: give one integer for each")

@@ -84,6 +84,7 @@ class Contamination:
         """Return `value` as a Contamination."""
         if isinstance(value, Contamination):
             return value
+        value = value.tolist() if isinstance(value, np.ndarray) else value
         return cls(tuple(value) if isinstance(value, list) else value)  # type: ignore[arg-type]
 
     @classmethod
@@ -210,7 +211,7 @@ def heavy_tail(scale: float = 1.0, index: float = 1.0) -> Outliers:
 
 def label_flip(classes: Sequence[Any]) -> Outliers:
     """Every outlier carries another label than its own, drawn among the other `classes`."""
-    labels = np.unique(np.asarray(classes))
+    labels = np.unique(np.asarray(list(classes)))
     if len(labels) < 2:
         raise ValueError(f"classes={list(classes)!r} leaves no other label to flip to: give at least two")
 

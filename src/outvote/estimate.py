@@ -11,20 +11,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outvote.blocks import NBlocks, make_plan
-from outvote.certify import assumption_of_kernel, certify_kernel, certify_means, certify_together, ratio_interval
+from outvote.certify import assumption_of_kernel, certify_together, ratio_interval, vote_on_kernel, vote_on_means
 from outvote.contamination import Contamination
 from outvote.inputs import NanPolicy, check_rows, read, read_rows, screen
 from outvote.kernels import Kernel, kernel_of
-from outvote.partition import PartitionKind, Remainder, Rng, draw
-from outvote.pipeline import Allowed, Settings, bounds_of, evaluate, settle, vote_of, within_bounds
+from outvote.partition import PartitionKind, Remainder, Rng, draw, seed_of
+from outvote.pipeline import Allowed, Settings, bounds_of, evaluate, per_column, settle, within_bounds
 from outvote.plans import GridPlan
 from outvote.results import RobustEstimate
+from outvote.unknown import leave_open
 from outvote.votes import Alternative, check_choice
 
 
 def mean(
     x: ArrayLike,
-    contamination: Allowed = 0.01,
+    contamination: Allowed | Literal["auto"] = 0.01,
     confidence: float = 0.95,
     assume: Any = None,
     vote: str = "median",
@@ -38,6 +39,7 @@ def mean(
     alternative: Alternative = "two-sided",
     simultaneous: bool = False,
     weights: None = None,
+    max_contamination: float = 0.1,
 ) -> RobustEstimate:
     """Estimate a mean by the median of block means (MoM).
 
@@ -45,16 +47,18 @@ def mean(
     ----------
     x : array-like, Series or DataFrame
         The rows. It is not modified.
-    contamination : float, int or Contamination
-        How many rows may be corrupt: a fraction of them, or a count.
+    contamination : float, int, Contamination or "auto"
+        How many rows may be corrupt: a fraction of them, or a count; "auto" leaves it open up to `max_contamination`,
+        and takes what the levels up to there agree on.
     confidence : float
         Confidence (1 - δ) of the interval.
     assume : assumption or None
         What is known of the clean rows: `FiniteVariance`, `SubGaussian`, `Bounded` (rows outside are corrupt
         for certain), `FiniteKurtosis`; a sequence gives one for each column. None estimates a scale from the rows, and
         the radius is then a *plug-in*, not certified.
-    vote : {"median"}
-        How the block means become one.
+    vote : {"median", "soft", "clipped", "auto"}
+        How the block means become one: their median (the paper), a soft or a clipped vote (two to three times tighter
+        when `assume` names a scale), or whichever has the smallest certified radius.
     n_blocks : "auto" or int
         Number of blocks (K).
     partition : {"random", "uniform", "hash", "contiguous"}
@@ -74,6 +78,8 @@ def mean(
         Whether `confidence` is for all columns at once rather than for each.
     weights : None
         Not supported: a weighted row could outvote its block.
+    max_contamination : float
+        For ``contamination="auto"``: the largest share of rows that may be corrupt.
 
     Returns
     -------
@@ -93,6 +99,18 @@ def mean(
             "weights are not supported: one heavy row would decide its block, and the count of corrupt rows "
             "that the blocks outvote would mean nothing. Resample rows by weight, or estimate a ratio of two means"
         )
+    if isinstance(contamination, str):
+        rows = read(x, "x").values
+        size = rows.size if axis is None else rows.shape[_axis(axis, rows)]
+        options: dict[str, Any] = {"remainder": remainder, "simultaneous": simultaneous, "rng": seed_of(rng)}
+        return leave_open(
+            contamination,
+            lambda level, share: mean(x, level, share, assume, vote, n_blocks, partition, axis, nan_policy, **options),
+            [size],
+            max_contamination,
+            confidence,
+            alternative,
+        )
     settings = Settings.check(contamination, confidence, vote, partition, nan_policy, remainder, alternative, rng)
     values, names = read(x, "x")
     rows = values.reshape(-1) if axis is None else np.moveaxis(values, _axis(axis, values), 0)
@@ -104,17 +122,19 @@ def mean(
         rows = rows.astype(np.float64)
     n_corrupt, n_omitted = settings.allowed.count(len(rows)), 0
     if nan_policy != "raise":
-        rows, n_corrupt, n_omitted = screen(rows, nan_policy, n_corrupt, "x", settings.allowed.adversary)
-    rows, n_corrupt, detail = within_bounds(rows, n_corrupt, assume, settings.allowed, "x")
+        (rows,), (n_corrupt,), n_omitted = settings.screen([rows], ["x"])
+    assumed = per_column(assume, columns)
+    rows, detail = within_bounds(rows, n_corrupt, assumed, "x")
     ask = settings.ask(columns if simultaneous else 1)
-    plan, dealt, block_values = settings.block_means(rows, n_corrupt, n_blocks, assume, ask)
+    plan, dealt, block_values = settings.block_means(rows, n_corrupt, n_blocks, assumed, ask)
+    estimate, certificate = vote_on_means(plan, dealt, rows, block_values, assumed, ask, settings.seed)
     return settings.result(
-        vote_of(block_values),
+        estimate,
         block_values,
         plan,
         [dealt],
-        replace(certify_means(plan, dealt, rows, assume, ask, settings.seed), **settings.promised),
-        bounds=bounds_of(assume),
+        replace(certificate, **settings.promised),
+        bounds=bounds_of(assumed, rows.shape[1:]),
         statistic="mean",
         names=names if names and axis in (0, -values.ndim) and len(names) == columns else None,
         n_omitted=n_omitted,
@@ -125,7 +145,7 @@ def mean(
 def u_statistic(
     *samples: ArrayLike,
     kernel: Kernel | str,
-    contamination: Allowed = 0.01,
+    contamination: Allowed | Literal["auto"] = 0.01,
     confidence: float = 0.95,
     assume: Any = None,
     vote: str = "median",
@@ -136,6 +156,7 @@ def u_statistic(
     rng: Rng = None,
     remainder: Remainder = "drop",
     alternative: Alternative = "two-sided",
+    max_contamination: float = 0.1,
 ) -> RobustEstimate:
     """Estimate E h(Z_1, …, Z_d) by the median of U-statistics on blocks (MoU, MoU₂, …).
 
@@ -148,8 +169,9 @@ def u_statistic(
         ``"mmd"``, ``"energy"``, or your own `Kernel`.
     contamination : float, int, tuple or Contamination
         How many rows may be corrupt, for all samples or one for each.
-    confidence, assume, vote, partition, nan_policy, rng, remainder, alternative
-        As for `mean`; `assume` speaks of the kernel's values on clean rows.
+    confidence, assume, vote, partition, nan_policy, rng, remainder, alternative, max_contamination
+        As for `mean`; `assume` speaks of the kernel's values on clean rows. The soft and the clipped vote need
+        independent blocks: one sample, or the diagonal.
     n_blocks : "auto", int or tuple of int
         Number of blocks (K), or one for each sample (K_X, K_Y).
     grid : {"full", "diagonal"}
@@ -170,12 +192,25 @@ def u_statistic(
     0.09
     >>> x, y = rng.normal(size=500), rng.normal(1.0, size=400)
     >>> print(ov.u_statistic(x, y, kernel="auc", grid="diagonal", contamination=(5, 4), rng=0))
-    auc 0.76 ± 0.28 (certified 95 %, 33 blocks of 15 with 33 blocks of 12, survives 5 and 4 corrupt rows)
+    auc 0.76 ± 0.28 (certified 95 %, 33 blocks of 15 with 33 blocks of 12, allows for 5 and 4 corrupt rows)
     """
-    settings = Settings.check(contamination, confidence, vote, partition, nan_policy, remainder, alternative, rng)
-    named = kernel_of(kernel)
     if not samples:
         raise TypeError("u_statistic needs at least one sample")
+    if isinstance(contamination, str):
+        options: dict[str, Any] = {
+            "kernel": kernel, "assume": assume, "vote": vote, "n_blocks": n_blocks, "partition": partition,
+            "grid": grid, "nan_policy": nan_policy, "remainder": remainder, "rng": seed_of(rng),
+        }  # fmt: skip
+        return leave_open(
+            contamination,
+            lambda level, share: u_statistic(*samples, contamination=level, confidence=share, **options),
+            [len(read_rows(sample, _sample_name(s, len(samples)))) for s, sample in enumerate(samples)],
+            max_contamination,
+            confidence,
+            alternative,
+        )
+    settings = Settings.check(contamination, confidence, vote, partition, nan_policy, remainder, alternative, rng)
+    named = kernel_of(kernel)
     check_choice("grid", grid, Literal["full", "diagonal"])
     rows = [read_rows(sample, _sample_name(s, len(samples))) for s, sample in enumerate(samples)]
     rows, counts, n_omitted = settings.screen(rows, [_sample_name(s, len(samples)) for s in range(len(samples))])
@@ -203,13 +238,14 @@ def u_statistic(
     plan = GridPlan(plans, grid) if len(plans) > 1 else plans[0]
     block_values = evaluate(named.fit(rows), rows, dealt, grid)
     sizes = [part.sizes for part in dealt]
+    estimate, certificate = vote_on_kernel(plan, sizes, named.degrees, block_values, known, ask)
     return settings.result(
-        vote_of(block_values.reshape(-1)),
+        estimate,
         block_values,
         plan,
         dealt,
-        certify_kernel(plan, sizes, named.degrees, block_values, known, ask),
-        bounds=bounds_of(known),
+        certificate,
+        bounds=bounds_of([known]),
         statistic=named.name,
         n_omitted=n_omitted,
     )
@@ -218,7 +254,7 @@ def u_statistic(
 def difference(
     a: ArrayLike,
     b: ArrayLike,
-    contamination: Allowed = 0.01,
+    contamination: Allowed | Literal["auto"] = 0.01,
     confidence: float = 0.95,
     assume: Any = None,
     vote: str = "median",
@@ -232,6 +268,7 @@ def difference(
     relative: bool = False,
     remainder: Remainder = "drop",
     alternative: Alternative = "two-sided",
+    max_contamination: float = 0.1,
 ) -> RobustEstimate:
     """Estimate mean(b) - mean(a), each by its own median of means (MoM - MoM).
 
@@ -244,8 +281,8 @@ def difference(
     contamination : float, int, tuple or Contamination
         How many rows may be corrupt, in each sample alike or one for each. For paired rows: how many pairs
         (a tuple adds up).
-    confidence, assume, vote, n_blocks, partition, nan_policy, rng, remainder, alternative
-        As for `mean`; `n_blocks` may be a tuple.
+    confidence, assume, vote, n_blocks, partition, nan_policy, rng, remainder, alternative, max_contamination
+        As for `mean`; `n_blocks` and `assume` may be tuples.
     function : callable or sequence of callables, optional
         φ, applied to the rows first. A family of them gives the supremum of |E φ(b) - E φ(a)|, a robust
         integral probability metric.
@@ -268,27 +305,31 @@ def difference(
     >>> round(ov.difference(a, b, contamination=0.01, rng=0).estimate, 1)
     1.0
     """
+    if isinstance(contamination, str):
+        options: dict[str, Any] = {
+            "assume": assume, "vote": vote, "n_blocks": n_blocks, "partition": partition, "nan_policy": nan_policy,
+            "function": function, "paired": paired, "relative": relative, "remainder": remainder, "rng": seed_of(rng),
+        }  # fmt: skip
+        return leave_open(
+            contamination,
+            lambda level, share: difference(a, b, level, share, **options),
+            [len(read_rows(a, "a")), len(read_rows(b, "b"))],
+            max_contamination,
+            confidence,
+            alternative,
+        )
     settings = Settings.check(contamination, confidence, vote, partition, nan_policy, remainder, alternative, rng)
     family = isinstance(function, Sequence)
     functions = list(function) if isinstance(function, Sequence) else [function]
     if not functions:
         raise ValueError("function=[] is an empty family: give at least one function")
     pair = [read_rows(a, "a"), read_rows(b, "b")]
+    if relative and family:
+        raise ValueError("relative=True goes with one function: a supremum has no base to divide by")
     if paired:
         if relative or family:
             raise ValueError("paired=True goes with one function and an absolute difference")
-        if len(pair[0]) != len(pair[1]):
-            raise ValueError(f"paired=True pairs row with row, but a has {len(pair[0])} and b has {len(pair[1])}")
-        amount = settings.allowed.amount
-        total = sum(
-            Contamination(one).count(len(pair[0])) for one in (amount if isinstance(amount, tuple) else [amount])
-        )
-        with np.errstate(over="ignore", invalid="ignore"):
-            gaps = _apply(functions[0], pair[1], "b") - _apply(functions[0], pair[0], "a")
-        if nan_policy == "raise" and not np.isfinite(gaps).all():
-            for rows, name in zip(pair, "ab", strict=True):
-                screen(rows, "raise", 0, name)
-            raise ValueError("b - a is too large for a float: divide both by a power of ten first")
+        gaps, total = _pair_up(pair, functions[0], settings)
         found = mean(
             gaps,
             Contamination(total, settings.allowed.adversary),
@@ -311,19 +352,21 @@ def difference(
     if len(assumed) != 2:
         raise ValueError(f"assume={assume!r} has {len(assumed)} entries for 2 samples")
     pair, counts, n_omitted = settings.screen(pair, ["a", "b"])
-    # Both means, for every function, must hold at once.
-    ask = settings.ask(2 * len(functions))
-    plans, dealt, block_values, certificates, details = [], [], [], [], []
+    # Both means, for every function, must hold at once; a ratio or an absolute value needs both sides of each.
+    ask = settings.ask(2 * len(functions), both_sides=relative or family)
+    plans, dealt, block_values, centres, certificates, details = [], [], [], [], [], []
     for s, name in enumerate("ab"):
         mapped = np.stack([_apply(phi, pair[s], name) for phi in functions], axis=1)
-        mapped, counts[s], detail = within_bounds(mapped, counts[s], assumed[s], settings.allowed, name)
-        plan, part, values = settings.block_means(mapped, counts[s], ks[s], assumed[s], ask, stream=s)
+        known = per_column(assumed[s], len(functions))
+        mapped, detail = within_bounds(mapped, counts[s], known, name)
+        plan, part, values = settings.block_means(mapped, counts[s], ks[s], known, ask, stream=s)
         plans.append(plan)
         dealt.append(part)
         block_values.append(values)
-        certificates.append(certify_means(plan, part, mapped, assumed[s], ask, settings.seed + s))
+        centre, certificate = vote_on_means(plan, part, mapped, values, known, ask, settings.seed + s)
+        centres.append(np.asarray(centre))
+        certificates.append(certificate)
         details.append(detail)
-    centres = [np.asarray(vote_of(values)) for values in block_values]
     with np.errstate(over="ignore"):
         gaps = centres[1] - centres[0]
     best = int(np.argmax(np.abs(gaps)))
@@ -336,14 +379,14 @@ def difference(
     certificate = certify_together(certificates, GridPlan(tuple(plans), "separate"), settings.promised)
     interval = None
     if relative:
-        centre = [float(values[best]) for values in centres]
-        if centre[0] == 0:
+        means = [float(values[best]) for values in centres]
+        if means[0] == 0:
             raise ValueError("relative=True divides by the mean of a, which is 0 here")
-        estimate, statistic = estimate / centre[0], "relative " + statistic
+        estimate, statistic = estimate / means[0], "relative " + statistic
         radii = [float(np.asarray(one.radius)[best]) for one in certificates]
         if not math.isfinite(estimate):
-            raise ValueError(f"relative=True divides by the mean of a, {centre[0]:.3g}: too large for a float")
-        interval, certificate = ratio_interval(centre, radii, estimate, certificate, alternative)
+            raise ValueError(f"relative=True divides by the mean of a, {means[0]:.3g}: too large for a float")
+        interval, certificate = ratio_interval(means, radii, estimate, certificate, alternative)
     return settings.result(
         estimate,
         tuple(values[:, best] for values in block_values),
@@ -351,6 +394,7 @@ def difference(
         dealt,
         certificate,
         interval=interval,
+        bounds=(0.0, math.inf) if family else (-math.inf, math.inf),
         statistic=statistic,
         n_omitted=n_omitted,
         detail=" ".join(filter(None, details)),
@@ -377,6 +421,26 @@ def _apply(function: Callable[..., Any] | None, rows: NDArray[Any], name: str) -
     if not np.isfinite(values).all():
         raise ValueError(f"function gave NaN or an infinite value for a row of {name}")
     return values
+
+
+def _pair_up(
+    pair: Sequence[NDArray[Any]], function: Callable[..., Any] | None, settings: Settings
+) -> tuple[NDArray[np.float64], int]:
+    """Return the differences of paired rows, NaN where either row has a gap, and how many pairs may be corrupt."""
+    a, b = pair
+    if len(a) != len(b):
+        raise ValueError(f"paired=True pairs row with row, but a has {len(a)} and b has {len(b)}")
+    if settings.nan_policy == "raise":
+        screen(a, "raise", 0, "a")
+        screen(b, "raise", 0, "b")
+    whole = np.isfinite(a.reshape(len(a), -1)).all(axis=1) & np.isfinite(b.reshape(len(b), -1)).all(axis=1)
+    gaps = np.full(len(a), np.nan)
+    with np.errstate(over="ignore", invalid="ignore"):
+        gaps[whole] = _apply(function, b[whole], "b") - _apply(function, a[whole], "a")
+    if not np.isfinite(gaps[whole]).all():
+        raise ValueError("b - a is too large for a float: divide both by a power of ten first")
+    amounts = settings.allowed.amount if isinstance(settings.allowed.amount, tuple) else (settings.allowed.amount,)
+    return gaps, sum(Contamination(amount).count(len(a)) for amount in amounts)
 
 
 def _axis(axis: Any, values: NDArray[Any]) -> int:

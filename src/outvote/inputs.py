@@ -7,8 +7,6 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.contamination import Adversary
-
 NanPolicy = Literal["raise", "omit", "corrupt"]
 
 
@@ -67,18 +65,16 @@ def check_nan_policy(nan_policy: str) -> None:
         raise ValueError(f"nan_policy={nan_policy!r} is not one of 'raise', 'omit', 'corrupt'")
 
 
-def screen(
-    rows: NDArray[Any], nan_policy: NanPolicy, n_corrupt: int, name: str, adversary: Adversary = "oblivious"
-) -> tuple[NDArray[Any], int, int]:
-    """Apply the NaN policy to rows (first axis): what stays, how many of it may be corrupt, what went.
+def screen(rows: NDArray[Any], nan_policy: NanPolicy, n_corrupt: int, name: str) -> tuple[NDArray[Any], int]:
+    """Apply the NaN policy to rows (first axis): the rows to use, and how many had NaN or infinities.
 
     A row is bad as soon as one of its values is. Under ``"omit"`` rows with NaN are missing and go;
     infinities are not missing values and raise. Under ``"corrupt"`` rows with NaN or infinities are
-    corrupt rows that have been found, and `set_aside` deals with them.
+    corrupt rows that have been found: `neutralise` deals with them.
     """
     finite = np.isfinite(rows)
     if finite.all():
-        return rows, n_corrupt, 0
+        return rows, 0
     columns = tuple(range(1, rows.ndim))
     bad = ~finite.all(axis=columns)
     missing = np.isnan(rows).any(axis=columns)
@@ -93,21 +89,17 @@ def screen(
             f"{name} has {kinds} in {int(what.sum())} of {len(rows)} rows (the first is row {first}): {options}"
         )
     if nan_policy == "corrupt":
-        kept, n_corrupt = set_aside(rows, bad, n_corrupt, adversary, f"{name} has NaN or infinite values")
-    else:
-        kept = rows[~bad]
+        return neutralise(rows, bad, n_corrupt, f"{name} has NaN or infinite values"), int(bad.sum())
+    kept = rows[~bad]
     check_rows(len(kept), f"{name} without its rows with NaN")
-    return kept, n_corrupt, int(bad.sum())
+    return kept, int(bad.sum())
 
 
-def set_aside(
-    rows: NDArray[Any], bad: NDArray[np.bool_], n_corrupt: int, adversary: Adversary, what: str
-) -> tuple[NDArray[Any], int]:
-    """Deal with rows that are corrupt for certain: return the rows to use and how many of them may be corrupt.
+def neutralise(rows: NDArray[Any], bad: NDArray[np.bool_], n_corrupt: int, what: str) -> NDArray[Any]:
+    """Put an ordinary value in the place of rows that are corrupt for certain.
 
-    When the corrupt positions do not depend on the clean values, what is left without these rows is as good as
-    before, with so many corrupt rows fewer. Someone who saw the clean rows may have chosen which to remove: then
-    they stay, as corrupt rows like any other, with an ordinary value in their place.
+    They stay where they are and count among the `n_corrupt`: had they been taken out and the count been lowered,
+    whoever decides which corrupt rows give themselves away, after seeing the clean ones, would decide on the blocks.
     """
     n_bad = int(bad.sum())
     if n_bad > n_corrupt:
@@ -115,11 +107,9 @@ def set_aside(
             f"{what} in {n_bad} rows, more than the {n_corrupt} corrupt rows that contamination allows "
             f"among {len(rows)}: allow at least {n_bad}"
         )
-    if adversary == "oblivious":
-        return rows[~bad], n_corrupt - n_bad
     filled = rows.copy()
     filled[bad] = np.median(rows[~bad], axis=0)
-    return filled, n_corrupt
+    return filled
 
 
 def _from_frame(x: Any, name: str) -> tuple[Any, tuple[str, ...] | None]:

@@ -147,7 +147,7 @@ def kernel_of(kernel: Kernel | str) -> Kernel:
 def _check_bounds(bounds: Any) -> None:
     pair = tuple(bounds) if isinstance(bounds, Sequence) and len(bounds) == 2 else (math.nan, math.nan)
     if not (all(isinstance(end, numbers.Real) for end in pair) and pair[0] < pair[1]):
-        raise ValueError(f"bounds={bounds!r} must be (low, high) with low < high")
+        raise ValueError(f"bounds={bounds!r} must be (low, high), finite, with low < high")
 
 
 def gaussian_mmd(bandwidth: float = 1.0) -> Kernel:

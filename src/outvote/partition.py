@@ -27,6 +27,8 @@ Indices = NDArray[np.intp]
 _GROUP = 32_768
 #: A rotation with few groups is close to row mod K, and blind to periods in the rows.
 _FEWEST_GROUPS = 64
+#: A block that owns few places of a group moves with its neighbours when the rows are in order.
+_FEWEST_PLACES = 64
 #: Below this many values a permutation is cheap enough.
 _ROTATION_FROM = 2**20
 #: Modulus of the row hash: products of two residues fit in 64 bits on every engine.
@@ -125,8 +127,8 @@ class Rotation(Partition):
         used = self._block_size * n_blocks
         self._offsets = rng.integers(self._group, size=(used - 1) // self._group)
         # Places in a group, block after block. The last group may be shorter: it has its own.
-        self._places = _deal(self._group, n_blocks, rng)
-        self._last_places = _deal(used - len(self._offsets) * self._group, n_blocks, rng)
+        self._places = rng.permutation(self._group)
+        self._last_places = rng.permutation(used - len(self._offsets) * self._group)
         rest = (self._start + np.arange(used, n_rows)) % n_rows
         sizes = np.full(n_blocks, self._block_size)
         self._extra_rows = self._extra_blocks = rest[:0]
@@ -280,10 +282,5 @@ def _cyclic(x: NDArray[Any], start: int, length: int) -> NDArray[Any]:
     return np.concatenate([x[start:], x[: start + length - len(x)]])
 
 
-def _deal(length: int, n_blocks: int, rng: np.random.Generator) -> Indices:
-    """Places in a group, block after block: a permutation, or a mere turn where each block owns one place."""
-    return np.roll(np.arange(length), rng.integers(length)) if length == n_blocks else rng.permutation(length)
-
-
 def _group_length(n_blocks: int, columns: int) -> int:
-    return n_blocks * max(1, math.floor(_GROUP / (n_blocks * columns)))
+    return n_blocks * max(_FEWEST_PLACES, math.floor(_GROUP / (n_blocks * columns)))

@@ -16,12 +16,12 @@ from outvote.blocks import NBlocks, log_delta_of, make_plan
 from outvote.certificate import Certificate
 from outvote.certify import Ask
 from outvote.contamination import Amount, Contamination
-from outvote.inputs import NanPolicy, check_nan_policy, check_rows, screen, set_aside
+from outvote.inputs import NanPolicy, check_nan_policy, neutralise, screen
 from outvote.kernels import Kernel
 from outvote.partition import Partition, PartitionKind, Remainder, Rng, blocks_by_size, check_kind, draw, seed_of
 from outvote.plans import BlockPlan, Grid, Plan
 from outvote.results import Interval, Number, RobustEstimate
-from outvote.votes import Alternative, check_choice, median_of
+from outvote.votes import Alternative, check_choice
 
 Allowed = Contamination | Amount | Sequence[Amount]
 
@@ -64,23 +64,28 @@ class Settings:
         """The confidence of the whole, whatever share of δ its parts got."""
         return {"log_delta": self.log_delta, "requested_log_delta": self.log_delta}
 
-    def ask(self, parts: int = 1) -> Ask:
+    def ask(self, parts: int = 1, *, both_sides: bool = False) -> Ask:
         """What each of `parts` statements must hold with, for all to hold together."""
-        return Ask(self.log_delta - math.log(parts), self.allowed.adversary, self.alternative)
+        alternative = "two-sided" if both_sides else self.alternative
+        return Ask(self.log_delta - math.log(parts), self.allowed.adversary, alternative)
 
     def screen(
         self, samples: Sequence[NDArray[Any]], names: Sequence[str]
     ) -> tuple[list[NDArray[Any]], list[int], int]:
-        """Apply the NaN policy to each sample: its rows, how many of them may be corrupt, and what went in all."""
+        """Apply the NaN policy to each sample: its rows, how many of them may be corrupt, and what was bad in all.
+
+        Missing rows (policy "omit") are no rows at all; a fraction is one of those that are left.
+        """
         counts = self.allowed.counts([len(sample) for sample in samples])
         screened = [
-            screen(sample, self.nan_policy, count, name, self.allowed.adversary)
+            screen(sample, self.nan_policy, count, name)
             for sample, count, name in zip(samples, counts, names, strict=True)
         ]
-        return [s[0] for s in screened], [s[1] for s in screened], sum(s[2] for s in screened)
+        kept = [rows for rows, _ in screened]
+        return kept, list(self.allowed.counts([len(rows) for rows in kept])), sum(bad for _, bad in screened)
 
     def block_means(
-        self, rows: NDArray[Any], n_corrupt: int, n_blocks: NBlocks, assume: Any, ask: Ask, stream: int = 0
+        self, rows: NDArray[Any], n_corrupt: int, n_blocks: NBlocks, assume: Sequence[Any], ask: Ask, stream: int = 0
     ) -> tuple[BlockPlan, Partition, NDArray[np.float64]]:
         """Plan, deal, and average each block; rows are on the first axis."""
         plan = make_plan(
@@ -91,7 +96,7 @@ class Settings:
             contamination=self.contamination,
             adversary=ask.adversary,
             alternative=ask.alternative,
-            assume=assume if isinstance(assume, Assumption) else None,
+            assume=next((one for one in assume if isinstance(one, Assumption)), None),
             vote=self.vote,
             n_blocks=n_blocks,
             remainder=self.remainder,
@@ -120,7 +125,7 @@ class Settings:
         certificate: Certificate,
         *,
         interval: Interval | None = None,
-        bounds: tuple[float, float] = (-math.inf, math.inf),
+        bounds: tuple[Number, Number] = (-math.inf, math.inf),
         **about: Any,
     ) -> RobustEstimate:
         """Put everything into the result; known bounds of the target cut the interval."""
@@ -203,44 +208,34 @@ def evaluate(
     return values
 
 
-def vote_of(block_values: NDArray[np.float64]) -> Number:
-    """Let the blocks vote; an answer too large for a float is an error."""
-    estimate = median_of(block_values)
-    if not np.isfinite(estimate).all():
-        raise ValueError("the median block value is too large for a float: divide the rows by a power of ten first")
-    return float(estimate) if estimate.ndim == 0 else estimate
+def per_column(assume: Any, n_columns: int) -> list[Any]:
+    """Return one assumption for each column."""
+    several = list(assume) if isinstance(assume, (tuple, list)) else [assume] * n_columns
+    if len(several) != n_columns:
+        raise ValueError(f"assume has {len(several)} entries for {n_columns} columns: give one, or one for each")
+    return several
 
 
-def within_bounds(
-    rows: NDArray[Any], n_corrupt: int, assume: Any, allowed: Contamination, name: str
-) -> tuple[NDArray[Any], int, str]:
-    """Set aside rows outside the bounds that clean rows are known to have: they are corrupt for certain."""
-    several = assume if isinstance(assume, (tuple, list)) else [assume] * math.prod(rows.shape[1:])
-    if not any(isinstance(one, Bounded) for one in several):
-        return rows, n_corrupt, ""
-    flat = rows.reshape(len(rows), -1)
+def within_bounds(rows: NDArray[Any], n_corrupt: int, assume: Sequence[Any], name: str) -> tuple[NDArray[Any], str]:
+    """Neutralise rows outside the bounds that clean rows are known to have: they are corrupt for certain."""
     outside = np.zeros(len(rows), dtype=bool)
-    for column, one in zip(flat.T, several, strict=False):
+    for column, one in zip(rows.reshape(len(rows), -1).T, assume, strict=True):
         if isinstance(one, Bounded):
             outside |= ~((column >= one.low) & (column <= one.high)) & np.isfinite(column)
-    count = int(outside.sum())
-    if not count:
-        return rows, n_corrupt, ""
-    rows, n_corrupt = set_aside(
-        rows, outside, n_corrupt, allowed.adversary, f"{name} has values outside the bounds of assume={assume!r}"
-    )
-    check_rows(len(rows), f"{name} without its rows outside the bounds")
-    return (
-        rows,
-        n_corrupt,
-        f"{count} rows of {name} lie outside the bounds: they are corrupt for certain.",
-    )
+    if not outside.any():
+        return rows, ""
+    known = [one for one in dict.fromkeys(assume) if isinstance(one, Bounded)]
+    rows = neutralise(rows, outside, n_corrupt, f"{name} has values outside the bounds of {known!r}")
+    return rows, f"{int(outside.sum())} rows of {name} lie outside the bounds: they are corrupt for certain."
 
 
-def bounds_of(assume: Any) -> tuple[float, float]:
-    return (assume.low, assume.high) if isinstance(assume, Bounded) else (-math.inf, math.inf)
+def bounds_of(assume: Sequence[Any], shape: tuple[int, ...] = ()) -> tuple[Number, Number]:
+    """Return the bounds of the target, for each column, infinite where none are known."""
+    low = np.array([one.low if isinstance(one, Bounded) else -math.inf for one in assume]).reshape(shape)
+    high = np.array([one.high if isinstance(one, Bounded) else math.inf for one in assume]).reshape(shape)
+    return (float(low), float(high)) if shape == () else (low, high)
 
 
-def _clip(end: Number, estimate: Number, bounds: tuple[float, float]) -> Number:
+def _clip(end: Number, estimate: Number, bounds: tuple[Number, Number]) -> Number:
     clipped = np.clip(end, *bounds)
     return float(clipped) if isinstance(estimate, float) else np.broadcast_to(clipped, np.shape(estimate)).copy()

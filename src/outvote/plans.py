@@ -36,6 +36,8 @@ class BlockPlan:
         The smallest and largest block, where a hash has dealt the rows.
     n_in_small_blocks : int
         Rows of blocks that a hash has left too small to vote.
+    vote : {"median", "soft", "clipped"}
+        How the block values become one.
     """
 
     n_rows: int
@@ -47,6 +49,7 @@ class BlockPlan:
     reason: str = "The number of blocks was given."
     sizes: tuple[int, int] | None = None
     n_in_small_blocks: int = 0
+    vote: str = "median"
 
     @property
     def size_range(self) -> tuple[int, int]:
@@ -106,12 +109,14 @@ class BlockPlan:
         return "\n".join([*self._layout(), self.reason, self._survival()])
 
     def _layout(self) -> list[str]:
-        lines = [f"{_count(self.n_rows, 'row')} {'goes' if self.n_rows == 1 else 'go'} into {self}."]
+        lines = [f"{_count(self.n_rows, 'row')} {'goes' if self.n_rows == 1 else 'go'} into {self._blocks()}."]
         if self.n_left_out:
             lines.append(f"{_count(self.n_left_out, 'row')} outside these blocks {_are(self.n_left_out)} left out.")
         return lines
 
     def _survival(self) -> str:
+        if self.holds and self.vote != "median":
+            return f"The {self.vote} vote is tuned to {_count(self.n_corrupt, 'corrupt row')}, wherever they sit."
         if self.holds:
             return (
                 f"The clean blocks outvote up to {_count(self.survives, 'corrupt row')}, wherever they sit; "
@@ -123,6 +128,9 @@ class BlockPlan:
         )
 
     def __str__(self) -> str:
+        return self._blocks() if self.vote == "median" else f"{self.vote} vote of {self._blocks()}"
+
+    def _blocks(self) -> str:
         small, large = self.size_range
         size = f"{small}" if small == large else f"{small} {'or' if large == small + 1 else 'to'} {large}"
         return f"{_count(self.n_blocks, 'block')} of {size}"
@@ -143,6 +151,11 @@ class GridPlan:
 
     samples: tuple[BlockPlan, ...]
     grid: Grid
+
+    @property
+    def vote(self) -> str:
+        """How the block values become one."""
+        return self.samples[0].vote
 
     @property
     def n_rows(self) -> tuple[int, ...]:

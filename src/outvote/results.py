@@ -93,7 +93,7 @@ class RobustEstimate:
         lines = [str(self), str(self.certificate)]
         lines += self.plan.explain().split("\n")
         if self.n_omitted:
-            lines.append(f"{self.n_omitted} rows with NaN or infinite values were set aside.")
+            lines.append(f"{self.n_omitted} rows had NaN or infinite values.")
         if self.detail:
             lines.append(self.detail)
         lines.append(f"The partition was drawn with partition={self.partition!r}, rng={self.seed}.")
@@ -156,11 +156,16 @@ class RobustEstimate:
         remarks.append(str(self.plan))
         if not self.plan.holds:
             remarks.append("corrupt rows could outvote the clean ones")
+        elif self.plan.vote != "median" and isinstance(self.plan, BlockPlan):
+            remarks.append(f"allows for {self.plan.n_corrupt} corrupt row{'' if self.plan.n_corrupt == 1 else 's'}")
         elif isinstance(self.plan, BlockPlan):
             survives = self.plan.survives
             remarks.append(f"survives {survives} corrupt row{'' if survives == 1 else 's'}")
         else:
-            remarks.append(f"survives {' and '.join(map(str, self.plan.n_corrupt))} corrupt rows")
+            separate = self.plan.grid == "separate" and self.plan.vote == "median"
+            counts = [plan.survives for plan in self.plan.samples] if separate else self.plan.n_corrupt
+            does = "survives" if separate else "allows for"
+            remarks.append(f"{does} {' and '.join(map(str, counts))} corrupt rows")
         return remarks
 
     def _repr_html_(self) -> str:
@@ -198,10 +203,10 @@ def percent(confidence: float) -> str:
 
 def _table_line(values: NDArray[np.float64], names: tuple[str, ...] | None) -> str:
     if names and values.ndim == 1:
-        shown = [f"{name} {value:.4g}" for name, value in zip(names, values, strict=True)]
+        shown = [f"{' '.join(name.split())} {value:.4g}" for name, value in zip(names, values, strict=True)]
         return ", ".join(shown[:6]) + (f", … ({len(shown)} columns)" if len(shown) > 6 else "")
-    with np.printoptions(precision=4, threshold=6, edgeitems=3):
-        return str(values)
+    with np.printoptions(precision=4, threshold=6, edgeitems=2):
+        return " ".join(str(values).split())
 
 
 def _average(values: NDArray[np.float64], sizes: Any) -> Number:

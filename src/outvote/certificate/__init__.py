@@ -2,6 +2,7 @@
 
 from outvote.certificate.document import Certificate, Provenance, log_failure
 from outvote.certificate.radii import expected_error, mean_squared_error, radius
+from outvote.certificate.uniform import uniform_radius
 from outvote.certificate.unscaled import (
     OrderStatisticInterval,
     order_statistic_interval,
@@ -20,4 +21,5 @@ __all__ = [
     "radius",
     "sigma_free_radius",
     "sigma_upper",
+    "uniform_radius",
 ]

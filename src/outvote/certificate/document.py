@@ -45,6 +45,11 @@ class Certificate:
     log_delta_range : tuple of float or None
         Logarithms of the smallest and largest failure probability the statement covers.
     target : str
+        What the estimate is within `radius` of.
+    levels : tuple of (int, float)
+        Where the number of corrupt rows was left open: for each level c, how far the estimate can be from the truth
+        if no more than c rows are corrupt.
+    target : str
         What the estimate is of, in the sentence that `str` gives: "mean", for instance.
     """
 
@@ -59,6 +64,7 @@ class Certificate:
     n_blocks: int | Sequence[int] | None = None
     log_delta_range: tuple[float, float] | None = None
     target: str = "truth"
+    levels: tuple[tuple[int, float], ...] = ()
 
     @property
     def confidence(self) -> float:
@@ -92,7 +98,7 @@ class Certificate:
         radii = np.asarray(self.radius, dtype=float)
         if self.provenance == "none" or not np.isfinite(radii).any():
             return ": ".join(filter(None, ["no certificate", self.note]))
-        size = f"{radii.max():.4g}" if radii.size == 1 else f"{radii.min():.4g} to {radii.max():.4g}"
+        size = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (radii.min(), radii.max())))
         text = f"{self.provenance} {_percent(self.log_delta)}: within {size} of the {self.target}"
         if isinstance(self.assumption, Assumption):
             text += f" for any clean law with {self.assumption.describe()}"

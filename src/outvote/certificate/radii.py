@@ -52,7 +52,7 @@ def _check_blocks(
             f"give exactly one of n_corrupt={n_corrupt!r} and huber_rate={huber_rate!r}; n_corrupt=0 if no "
             "row is corrupt"
         )
-    degrees = tuple(degrees)
+    degrees = (degrees,) if isinstance(degrees, int) else tuple(degrees)
     if degrees == (1,) and np.ndim(n_blocks):
         degrees = (1,) * np.size(n_blocks)
     n_samples = len(degrees)
@@ -99,6 +99,8 @@ def _per_sample(name: str, value: Any, n_samples: int) -> tuple[Any, ...]:
 def _sizes(size: Any, count: int) -> Any:
     """Return one size, or the array of the sizes of `count` blocks if they differ."""
     array = np.asarray(size)
+    if array.dtype.kind not in "iu" and not (array.dtype.kind == "f" and np.all(array == np.floor(array))):
+        raise TypeError(f"block_size={size!r} must be a whole number of rows, or one for each block")
     if array.ndim and array.shape != (count,):
         raise ValueError(f"block_size has {array.size} sizes for n_blocks={count}: give one size per block")
     return int(array.flat[0]) if array.size and (array == array.flat[0]).all() else array
@@ -135,8 +137,9 @@ def radius(
         Exactly one: the confidence, or the failure probability, which may be as small as 1e-300.
     assume : Assumption
         What is known of the clean values.
-    vote : {"median"}
-        How block values become one.
+    vote : {"median", "soft", "clipped", "auto"}
+        How block values become one; "auto" is the one with the smallest radius. On a full grid and under Huber's
+        model only the median has a certificate.
     adversary : {"oblivious", "adaptive"}
         Whether the corrupt positions are independent of the clean values.
     degrees : sequence of int, default (1,)
@@ -162,10 +165,11 @@ def radius(
     >>> radius(n_blocks=20, n_corrupt=10, block_size=50, confidence=0.95, assume=FiniteVariance(1.0))
     inf
     """
-    if vote != "median":
-        raise ValueError(f"vote={vote!r} must be 'median', the only vote with a certificate here")
+    check_choice("vote", vote, votes.VoteName)
     check_choice("adversary", adversary, Adversary)
     check_choice("alternative", alternative, Alternative)
+    if not isinstance(assume, Assumption):
+        raise TypeError(f"assume={assume!r} must be an assumption that names a scale, FiniteVariance(1.0) for instance")
     log_delta = log_failure(confidence, delta)
     blocks = _check_blocks(n_blocks, block_size, n_corrupt, huber_rate, degrees, grid)
     if blocks.rates is not None and adversary != "oblivious":
@@ -180,14 +184,25 @@ def radius(
         "adversary": adversary,
         "alternative": alternative,
     }
+    if blocks.full or blocks.rates is not None:
+        if vote in ("soft", "clipped"):
+            where = "a full grid" if blocks.full else f"huber_rate={huber_rate!r}"
+            raise ValueError(f"vote={vote!r} has no certificate on {where}: use vote='median'")
+        return _median_only(blocks, terms)
+    names = ("median", "soft", "clipped") if vote == "auto" else (vote,)
+    if blocks.equal:
+        return min(votes.at_size(one, blocks.counts[0], sum(blocks.bad), blocks.sizes, terms).radius for one in names)
+    sizes = [np.broadcast_to(size, blocks.counts[:1]) for size in blocks.sizes]
+    return min(votes.ballot(one, sizes, blocks.bad, terms).radius for one in names)
+
+
+def _median_only(blocks: _Blocks, terms: votes.Terms) -> float:
     if blocks.full:
         return float(votes.grid_radius(blocks.counts, blocks.bad, blocks.smallest, **terms))
-    if not blocks.equal:
-        sizes = tuple(np.broadcast_to(size, blocks.counts[:1]) for size in blocks.sizes)
-        return votes.unequal_radius(sum(blocks.bad), sizes, huber_rates=blocks.rates, **terms)
-    if blocks.rates is not None:
-        return float(votes.huber_radius(blocks.counts[0], blocks.sizes, huber_rates=blocks.rates, **terms))
-    return float(votes.median_radius(blocks.counts[0], sum(blocks.bad), blocks.sizes, **terms))
+    if blocks.equal:
+        return float(votes.huber_radius(blocks.counts[0], blocks.sizes, huber_rates=blocks.rates or (), **terms))
+    sizes = tuple(np.broadcast_to(size, blocks.counts[:1]) for size in blocks.sizes)
+    return votes.unequal_radius(0, sizes, huber_rates=blocks.rates, **terms)
 
 
 def expected_error(

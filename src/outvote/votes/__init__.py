@@ -1,6 +1,8 @@
 """How block values become one answer, and how far off that answer can be."""
 
 from outvote.contamination import Adversary
+from outvote.votes.ballots import Ballot, VoteName, at_size, ballot, best_vote, has_scale
+from outvote.votes.clipped import ClippedTuning, clipped_tuning, clipped_vote
 from outvote.votes.grid import grid_p_star, grid_radius, grid_threshold
 from outvote.votes.median import (
     Alternative,
@@ -18,24 +20,38 @@ from outvote.votes.median import (
 )
 from outvote.votes.scale import sigma_free_factor, variance_shortfall
 from outvote.votes.search import best_n_blocks
+from outvote.votes.soft import SoftTuning, psi, soft_tuning, soft_vote
 
 __all__ = [
     "Adversary",
     "Alternative",
+    "Ballot",
+    "ClippedTuning",
     "Layout",
+    "SoftTuning",
     "Terms",
+    "VoteName",
+    "at_size",
+    "ballot",
     "best_n_blocks",
+    "best_vote",
     "check_choice",
+    "clipped_tuning",
+    "clipped_vote",
     "grid_p_star",
     "grid_radius",
     "grid_threshold",
+    "has_scale",
     "huber_radius",
     "log_binomial_tail",
     "mad",
     "median_of",
     "median_radius",
     "p_star",
+    "psi",
     "sigma_free_factor",
+    "soft_tuning",
+    "soft_vote",
     "threshold",
     "unequal_radius",
     "variance_shortfall",

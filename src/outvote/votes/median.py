@@ -52,8 +52,9 @@ def median_of(values: Floats) -> Floats:
 
 def mad(values: Floats) -> float:
     """Median absolute deviation from the median; infinite where that is beyond the largest float."""
-    with np.errstate(over="ignore"):
-        return float(median_of(np.abs(values - median_of(values))))
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviations = np.abs(values - median_of(values))
+    return float(median_of(np.where(np.isnan(deviations), np.inf, deviations)))
 
 
 def check_choice(name: str, value: object, choices: object) -> None:

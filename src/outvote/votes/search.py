@@ -100,7 +100,7 @@ def best_n_blocks(
         """Candidates near the i-th: a finer grid, or at last every block size if blocks are small."""
         k, sizes = tried[i], [n_rows[s] // tried[i] for s in axis]
         if not last or min(sizes) > 400:
-            return snap(_odd_grid(tried[max(i - 1, 0)], tried[min(i + 1, len(tried) - 1)], fine), axis)
+            return snap(odd_grid(tried[max(i - 1, 0)], tried[min(i + 1, len(tried) - 1)], fine), axis)
         near = []
         for s, size in zip(axis, sizes, strict=True):
             spread = 1.1 + 5 / size
@@ -116,7 +116,7 @@ def best_n_blocks(
     useful = 2 * math.floor(20 * (sum(n_corrupt) - log_delta + 1)) + 1
     if len(axes) == 1 and most[axes[0]] <= 1024:
         rounds, coarse, useful = 0, 1024, 1024
-    tried = [snap(_odd_grid(least[a], max(least[a], min(most[a], useful)), coarse), a) for a in axes]
+    tried = [snap(odd_grid(least[a], max(least[a], min(most[a], useful)), coarse), a) for a in axes]
     smallest, chosen = math.inf, [float(k[0]) for k in tried]
     for step in range(rounds + 1):
         mesh = np.meshgrid(*tried, indexing="ij")
@@ -139,7 +139,7 @@ def _odd(blocks: Floats) -> Floats:
     return np.unique(blocks - (blocks % 2 == 0))
 
 
-def _odd_grid(low: float, high: float, count: int) -> Floats:
+def odd_grid(low: float, high: float, count: int) -> Floats:
     """About `count` odd numbers from `low` to `high`: all of them, or a geometric grid."""
     if high - low <= 2 * count:
         return np.arange(low, high + 1, 2.0)

@@ -1,54 +1,18 @@
-"""Pictures, in scikit-learn's Display style. Matplotlib is imported when something is drawn."""
+"""A picture of how the blocks vote."""
 
 from __future__ import annotations
 
 import numbers
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.plotting.base import COLORS, legend_below, new_axes
+
 if TYPE_CHECKING:
     from outvote.results import RobustEstimate
-
-#: Readable in colour, in grey, and to the colour-blind: lightness differs as much as hue.
-COLORS = {"robust": "#0b5394", "plain": "#c55a11", "blocks": "#5a5a5a", "band": "#cfe2f3"}
-
-
-def new_axes(ax: Any = None, *, figsize: tuple[float, float] = (7.0, 4.2)) -> Any:
-    """Return `ax`, or the axes of a new figure."""
-    if ax is not None:
-        return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError("plots need matplotlib: pip install 'outvote[plot]'") from None
-    return plt.subplots(figsize=figsize, layout="constrained")[1]
-
-
-def legend_below(ax: Any) -> None:
-    """Put the legend under the axes, where it covers nothing."""
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize="small", frameon=False)
-
-
-def save(figure: Any, path: str | Path, *, dpi: int = 150) -> None:
-    """Write a figure whole or not at all, and close it."""
-    import matplotlib.pyplot as plt
-
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        figure.savefig(partial, dpi=dpi)
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    finally:
-        plt.close(figure)
 
 
 @dataclass

@@ -1,0 +1,68 @@
+"""What every picture shares: colours, line styles, new axes, legends, and saving."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+#: Readable in colour, in grey, and to the colour-blind: lightness differs as much as hue.
+COLORS = {"robust": "#0b5394", "plain": "#c55a11", "blocks": "#5a5a5a", "band": "#cfe2f3"}
+
+#: Styles for several lines in one picture, told apart by their dashes where there is no colour.
+LINES: tuple[dict[str, Any], ...] = (
+    {"color": COLORS["robust"], "ls": "-", "lw": 2.0},
+    {"color": COLORS["plain"], "ls": "--", "lw": 2.0},
+    {"color": "#38761d", "ls": "-.", "lw": 2.0},
+    {"color": "#6a3d9a", "ls": ":", "lw": 2.4},
+    {"color": "#222222", "ls": (0, (7, 2, 1, 2, 1, 2)), "lw": 1.6},
+    {"color": "#999999", "ls": "-", "lw": 3.0},
+)
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("plots need matplotlib: pip install 'outvote[plot]'") from None
+    return plt
+
+
+def new_axes(ax: Any = None, *, figsize: tuple[float, float] = (7.0, 4.2)) -> Any:
+    """Return `ax`, or the axes of a new figure."""
+    if ax is not None:
+        return ax
+    return _pyplot().subplots(figsize=figsize, layout="constrained")[1]
+
+
+def new_panels(rows: int, columns: int, *, panel: tuple[float, float] = (4.0, 3.2)) -> list[Any]:
+    """Return the axes of a new figure, row by row; `panel` is the size of each in inches."""
+    size = (columns * panel[0], rows * panel[1])
+    return list(_pyplot().subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)[1].flat)
+
+
+def legend_below(ax: Any) -> None:
+    """Put the legend under the axes, where it covers nothing."""
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize="small", frameon=False)
+
+
+def spaced(number: float) -> str:
+    """Write a number with its thousands apart: 10 000."""
+    return f"{number:,.10g}".replace(",", " ")
+
+
+def save(figure: Any, path: str | Path, *, dpi: int = 150) -> None:
+    """Write a figure whole or not at all, and close it."""
+    import matplotlib.pyplot as plt
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        figure.savefig(partial, dpi=dpi)
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    finally:
+        plt.close(figure)

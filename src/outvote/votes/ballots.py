@@ -1,0 +1,195 @@
+"""A vote made ready for given blocks: how their values become one answer, and how far off it can be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote.assumptions import Assumption
+from outvote.votes.clipped import ClippedTuning, clipped_tuning, clipped_vote
+from outvote.votes.grid import grid_radius
+from outvote.votes.median import Floats, Layout, Terms, check_choice, median_of, median_radius, unequal_radius
+from outvote.votes.search import best_n_blocks, odd_grid
+from outvote.votes.soft import SoftTuning, soft_scale, soft_tuning, soft_vote
+
+VoteName = Literal["median", "soft", "clipped", "auto"]
+
+#: Up to this many rows each may vote by itself; beyond, blocks make the root cheap to find.
+_EVERY_ROW_VOTES_UP_TO = 2**20
+#: What such blocks may add to the radius.
+_BLOCKS_MAY_COST = 1.01
+
+
+@dataclass(frozen=True)
+class Ballot:
+    """A vote with its radius and, for the soft and the clipped vote, what it was tuned to.
+
+    Attributes
+    ----------
+    vote : {"median", "soft", "clipped"}
+        How values become one.
+    radius : float
+        How far the result can be from the truth; infinite where this vote has no certificate.
+    scale : float
+        The unit of the tuning: the sd of a clean block value, or that of its threshold.
+    tuning : SoftTuning, ClippedTuning or None
+        In units of `scale`.
+    """
+
+    vote: str
+    radius: float
+    scale: float = 1.0
+    tuning: SoftTuning | ClippedTuning | None = None
+
+    def count(self, values: Floats) -> float:
+        """Turn the block values into one; without a certificate the median is as good as any."""
+        if self.tuning is None or not 0 < self.radius < math.inf:
+            return float(median_of(values))
+        if isinstance(self.tuning, SoftTuning):
+            return soft_vote(values, self.scale, self.tuning)
+        return clipped_vote(values, self.scale * self.tuning.tau)
+
+    def scaled(self, factor: float) -> Ballot:
+        """Return the ballot for values `factor` times as large."""
+        return replace(self, radius=self.radius * factor, scale=self.scale * factor)
+
+
+def ballot(
+    vote: str, sizes: Sequence[NDArray[Any]], n_bad: Sequence[int], terms: Terms, layout: Layout = "single"
+) -> Ballot:
+    """Prepare a vote of blocks.
+
+    Parameters
+    ----------
+    vote : {"median", "soft", "clipped"}
+        Which one; on a full grid only the median has a certificate.
+    sizes : sequence of arrays
+        Sizes of the blocks of each sample.
+    n_bad : sequence of int
+        Corrupt rows of each sample.
+    terms : Terms
+        log δ, assumption, degrees, adversary, alternative.
+    layout : {"single", "full", "diagonal"}
+        How the samples go together.
+    """
+    if layout == "full":
+        # Blocks of the smallest size have the heaviest tail, so what holds for them holds for all.
+        smallest = tuple(int(size.min()) for size in sizes)
+        return Ballot("median", float(grid_radius(tuple(map(len, sizes)), tuple(n_bad), smallest, **terms)))
+    n_blocks, bad = len(sizes[0]), sum(n_bad)
+    if 2 * bad >= n_blocks:
+        return Ballot(vote, math.inf)
+    equal = all(bool(np.all(size == size[0])) for size in sizes)
+    if vote == "median" and not equal:
+        return Ballot(vote, unequal_radius(bad, tuple(sizes), **terms))
+    if vote == "soft" and not equal:
+        sds = terms["assume"].tail(tuple(size.astype(np.float64) for size in sizes), terms["degrees"]).sd
+        return _soft(n_blocks, bad, soft_scale(np.broadcast_to(sds, (n_blocks,)), bad, terms["adversary"]), terms)
+    # Equal sizes, or the smallest for all.
+    return at_size(vote, n_blocks, bad, tuple(int(size.min()) for size in sizes), terms)
+
+
+def at_size(vote: str, n_blocks: int, n_bad: int, sizes: tuple[int, ...], terms: Terms) -> Ballot:
+    """Prepare a vote of `n_blocks` blocks of equal size, one size for each sample."""
+    if vote == "median":
+        return Ballot(vote, float(median_radius(n_blocks, n_bad, sizes, **terms)))
+    tail = terms["assume"].tail(sizes, terms["degrees"])
+    if vote == "soft":
+        return _soft(n_blocks, n_bad, float(tail.sd), terms)
+    tuning = clipped_tuning(
+        n_blocks,
+        n_bad,
+        tail,
+        log_delta=terms["log_delta"],
+        adversary=terms["adversary"],
+        alternative=terms["alternative"],
+    )
+    return Ballot("clipped", tuning.radius, 1.0, tuning)
+
+
+def _soft(n_blocks: int, n_bad: int, sd: float, terms: Terms) -> Ballot:
+    tuning = soft_tuning(
+        n_blocks,
+        n_bad,
+        log_delta=terms["log_delta"],
+        adversary=terms["adversary"],
+        alternative=terms["alternative"],
+    )
+    return Ballot("soft", sd * tuning.radius, sd, tuning)
+
+
+def best_vote(
+    vote: str, n_rows: Sequence[int], n_corrupt: Sequence[int], terms: Terms, layout: Layout = "single"
+) -> tuple[str, tuple[int, ...]]:
+    """Choose the vote, if it is left open, and the number of blocks with the smallest certified radius.
+
+    Returns
+    -------
+    vote : str
+        "median", "soft" or "clipped".
+    n_blocks : tuple of int
+        One number for each sample.
+    """
+    check_choice("vote", vote, VoteName)
+    if layout == "full":
+        if vote in ("soft", "clipped"):
+            raise ValueError(f"vote={vote!r} needs independent blocks: use grid='diagonal', or vote='median'")
+        return "median", _median_blocks(n_rows, n_corrupt, terms, layout)
+    candidates = {"auto": ["median", "soft", "clipped"]}.get(vote, [vote])
+    found = [(one, _blocks_for(one, n_rows, n_corrupt, terms, layout)) for one in candidates]
+    if len(found) == 1:
+        return found[0]
+    return min(found, key=lambda item: _radius(item[0], n_rows, item[1], sum(n_corrupt), terms))
+
+
+def _blocks_for(
+    vote: str, n_rows: Sequence[int], n_corrupt: Sequence[int], terms: Terms, layout: Layout
+) -> tuple[int, ...]:
+    if vote == "median":
+        return _median_blocks(n_rows, n_corrupt, terms, layout)
+    most, bad = min(n // d for n, d in zip(n_rows, terms["degrees"], strict=True)), sum(n_corrupt)
+    if 2 * bad + 1 > most:
+        return _median_blocks(n_rows, n_corrupt, terms, layout)
+    if tuple(terms["degrees"]) == (1,):
+        return (_blocks_of_rows(vote, n_rows[0], bad, terms),)
+    tried = odd_grid(2 * bad + 1, most, 24)
+    for _ in range(3):
+        # The most blocks of the same sizes.
+        tried = np.unique(np.minimum.reduce([n // (n // tried) for n in n_rows]))
+        radii = [_radius(vote, n_rows, (int(k),) * len(n_rows), bad, terms) for k in tried]
+        best = int(np.argmin(radii))
+        chosen = int(tried[best])
+        tried = odd_grid(tried[max(best - 1, 0)], tried[min(best + 1, len(tried) - 1)], 10)
+    return (chosen,) * len(n_rows)
+
+
+def _blocks_of_rows(vote: str, n_rows: int, bad: int, terms: Terms) -> int:
+    """For a mean every row votes while that is fast; else blocks as large as cost little of the radius."""
+    if n_rows <= _EVERY_ROW_VOTES_UP_TO:
+        return n_rows
+    allowed = _BLOCKS_MAY_COST * _radius(vote, [n_rows], (n_rows,), bad, terms)
+    low, high = 1, max(1, n_rows // (2 * bad + 1))
+    while high - low > 1:
+        size = (low + high) // 2
+        fits = _radius(vote, [n_rows], (n_rows // size,), bad, terms) <= allowed
+        low, high = (size, high) if fits else (low, size)
+    return n_rows // low
+
+
+def _radius(vote: str, n_rows: Sequence[int], n_blocks: Sequence[int], bad: int, terms: Terms) -> float:
+    sizes = tuple(n // k for n, k in zip(n_rows, n_blocks, strict=True))
+    return at_size(vote, n_blocks[0], bad, sizes, terms).radius
+
+
+def _median_blocks(n_rows: Sequence[int], n_corrupt: Sequence[int], terms: Terms, layout: Layout) -> tuple[int, ...]:
+    return best_n_blocks(n_rows, n_corrupt, layout=layout, **terms)
+
+
+def has_scale(assume: Assumption | None) -> bool:
+    """Whether an assumption fixes the scale of clean values beforehand."""
+    return assume is not None and getattr(assume, "sd", 1.0) is not None

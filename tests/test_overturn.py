@@ -1,0 +1,141 @@
+"""How many corrupt rows overturn a conclusion: against brute force, and against adversaries."""
+
+import numpy as np
+import pytest
+
+import outvote as ov
+
+KNOWN = ov.FiniteVariance(1.0)
+
+
+def samples(n, m, gap, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=n), rng.normal(gap, size=m)
+
+
+def brute_force(lower, most):
+    """The largest t such that `lower(s)` > 0 for every s ≤ t, for one sample."""
+    for t in range(most + 1):
+        if not lower(t) > 0:
+            return t - 1
+    return most
+
+
+@pytest.mark.parametrize("vote", ["median", "soft", "auto"])
+def test_one_sample_against_every_level(vote):
+    x = np.random.default_rng(1).normal(0.45, size=400)
+    t = ov.tolerance(x, claim="mean > 0", assume=KNOWN, vote=vote, rng=5)
+
+    def lower(count):
+        return ov.mean(x, count, assume=KNOWN, vote=vote, alternative="greater", rng=5).interval.low
+
+    assert t.rows == brute_force(lower, 60)
+    assert t.rows < 60
+    assert t.n_rows == 400
+
+
+def test_the_claim_may_go_down_and_compare_with_any_number():
+    x = np.random.default_rng(1).normal(3.0, size=400)
+    down = ov.tolerance(x, claim="mean < 3.5", assume=KNOWN, vote="soft", rng=0)
+    up = ov.tolerance(-x, claim="mean > -3.5", assume=KNOWN, vote="soft", rng=0)
+    assert down.rows == up.rows > 5
+    assert str(down).startswith("mean < 3.5: it is 2.9")
+
+
+@pytest.mark.parametrize("gap", [0.7, -0.7])
+def test_two_samples_against_every_split(gap):
+    a, b = samples(150, 200, gap)
+    t = ov.tolerance(a, b, assume=KNOWN, vote="soft", rng=2)
+    sign = 1 if gap > 0 else -1
+
+    def end(sample, count, side):
+        r = ov.mean(sample, count, 1 - 0.05 / 2, assume=KNOWN, vote="soft", rng=2)
+        return r.interval.low if side > 0 else -r.interval.high
+
+    lows = {
+        (name, count): end(sample, count, side)
+        for name, sample, side in (("a", a, -sign), ("b", b, sign))
+        for count in range(40)
+    }
+    expected = next(
+        level for level in range(40) if any(lows["a", s] + lows["b", level - s] <= 0 for s in range(level + 1))
+    )
+    assert t.rows == expected - 1
+    assert t.claim == ("difference > 0" if gap > 0 else "difference < 0")
+
+
+def test_the_sentence():
+    a, b = samples(4000, 6000, 1.8)
+    t = ov.tolerance(a, b, assume=KNOWN, rng=0)
+    assert t.stands
+    assert str(t).startswith("B beats A by 1.8")
+    assert str(t).endswith("of the 10 000 rows are corrupt.")
+    swapped = ov.tolerance(b, a, assume=KNOWN, rng=0)
+    assert str(swapped).startswith("A beats B by 1.8")
+    plug_in = ov.tolerance(a, b, rng=0)
+    assert str(plug_in).endswith("(plug-in).")
+    assert plug_in.rows < t.rows
+
+
+def test_no_conclusion_no_tolerance():
+    a, b = samples(50, 50, 0.0)
+    t = ov.tolerance(a, b, assume=KNOWN, rng=0)
+    assert t.rows is None
+    assert not t.stands
+    assert "do not settle whether difference" in str(t)
+
+
+def test_paired_rows():
+    rng = np.random.default_rng(0)
+    a = rng.normal(0, 10, size=500)
+    b = a + rng.normal(0.8, 1.0, size=500)
+    t = ov.tolerance(a, b, paired=True, assume=KNOWN, rng=0)
+    assert t.rows > 20
+    assert t.n_rows == 500
+    assert str(t).startswith("B beats A by 0.7")
+    assert t.estimate.statistic == "paired difference"
+    assert ov.tolerance(a, b, paired=True, claim="difference > 0.5", assume=KNOWN, rng=0).rows < t.rows
+    with pytest.raises(ValueError, match="paired=True needs two samples with as many rows"):
+        ov.tolerance(a, b[:-1], paired=True)
+
+
+def test_a_claim_about_a_difference_with_scales_of_their_own():
+    a, b = samples(600, 600, 1.0)
+    zero = ov.tolerance(a, b, claim="difference > 0", assume=(KNOWN, KNOWN), rng=0)
+    half = ov.tolerance(a, b, claim="difference > 0.5", assume=KNOWN, rng=0)
+    assert zero.rows > half.rows > 0
+    assert str(half).startswith("difference > 0.5: it is 0.98")
+
+
+def test_every_row_may_be_needed():
+    t = ov.tolerance(np.full(11, 5.0), claim="mean > 0", assume=ov.FiniteVariance(1e-9), vote="median", rng=0)
+    assert t.rows == 5
+
+
+def test_nonsense_is_refused():
+    a, b = samples(50, 50, 1.0)
+    with pytest.raises(TypeError, match="needs a claim"):
+        ov.tolerance(a)
+    with pytest.raises(TypeError, match="one sample or two, not 3"):
+        ov.tolerance(a, b, a)
+    for claim in ("median > 0", "mean = 0", "mean > many", "difference > 0"):
+        with pytest.raises(ValueError, match="claim="):
+            ov.tolerance(a, claim=claim)
+    with pytest.raises(ValueError, match="must read like 'difference > 0'"):
+        ov.tolerance(a, b, claim="mean > 0")
+    with pytest.raises(ValueError, match=r"compares with '1e', which is not a number"):
+        ov.tolerance(a, claim="mean > 1e")
+
+
+@pytest.mark.parametrize("vote", ["median", "soft"])
+def test_the_sentence_is_true_whatever_the_number_of_corrupt_rows(vote):
+    """The mean is 0, so "mean > 0" is false: it must not be said to survive the corrupt rows that are there."""
+    wrong = 0
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=300)
+        bad = seed % 4 * 8
+        x[:bad] = 2.0
+        t = ov.tolerance(x, claim="mean > 0", confidence=0.9, assume=KNOWN, vote=vote, rng=seed)
+        wrong += t.rows is not None and t.rows >= bad
+    assert wrong <= 0.1 * 120 + 3 * (120 * 0.09) ** 0.5

@@ -1,0 +1,116 @@
+"""Upper bounds on clean risk, for one model, several, or a class."""
+
+import math
+
+import numpy as np
+import pytest
+
+import outvote as ov
+from outvote.certificate import uniform_radius
+from outvote.certificate.uniform import log_growth
+from outvote.votes import p_star, threshold
+
+UNIT = ov.Bounded(0, 1)
+
+
+def losses(n=4000, risk=0.1, bad=200, seed=0):
+    wrong = (np.random.default_rng(seed).random(n) < risk).astype(float)
+    wrong[:bad] = 0.0  # an attacker makes the model look good
+    return wrong
+
+
+def test_the_bound_holds_and_beats_the_trivial_one():
+    highs = [ov.certify_risk(losses(seed=s), contamination=200, assume=UNIT, rng=s).interval.high for s in range(40)]
+    assert np.mean(np.array(highs) >= 0.1) >= 0.95
+    assert max(highs) < 0.35
+    r = ov.certify_risk(losses(), contamination=200, assume=UNIT, rng=0)
+    assert r.statistic == "risk"
+    assert r.interval.low == 0.0
+    assert r.certificate.target == "clean risk"
+
+
+def test_choosing_among_models_costs_a_share_of_delta():
+    x = losses()
+    one = ov.certify_risk(x, contamination=200, assume=UNIT, rng=0)
+    chosen = ov.certify_risk(x, contamination=200, assume=UNIT, n_models=20, rng=0)
+    assert chosen.radius > one.radius
+    assert chosen.certificate.confidence == pytest.approx(0.95)
+    table = ov.certify_risk(np.stack([x] * 20, axis=1), contamination=200, assume=UNIT, rng=0)
+    assert table.radius == pytest.approx([chosen.radius] * 20)
+
+
+def test_pair_losses():
+    z = np.random.default_rng(0).normal(size=600)
+    disagree = ov.Kernel(lambda a, b: (a - b > 1.0) | (b - a > 1.0), degrees=2, vectorized=True)
+    r = ov.certify_risk(z, kernel=disagree, contamination=5, assume=UNIT, rng=0)
+    assert r.interval.high > 0.4795  # P(|Z - Z'| > 1)
+    x, y = z[:300], z[300:]
+    two = ov.certify_risk(
+        x, y, kernel=ov.Kernel(lambda a, b: a > b, degrees=(1, 1), vectorized=True), contamination=2, assume=UNIT, rng=0
+    )
+    assert two.interval.high > 0.5
+
+
+def test_sauer_and_the_two_uniform_bounds():
+    assert math.exp(log_growth(3, 10)) == pytest.approx(sum(math.comb(10, i) for i in range(4)))
+    assert math.exp(log_growth(9, 4)) == pytest.approx(16)
+    blocks = {"n_blocks": 41, "n_corrupt": 5, "block_size": 5000, "confidence": 0.95}
+    n, m = (float(v) for v in threshold(41, 5))
+    p = float(p_star(math.log(0.05), n, m))
+    for degree in (1, 2):
+        h = 5000 // degree
+        a = math.sqrt(2 * (math.log(2) + log_growth(4, h)) / h) + degree * math.sqrt(math.log(1 / p) / (2 * 5000))
+
+        def short(t, h=h):
+            used = 2 * math.exp(-h * t**2 / 2) + 4 / t * math.sqrt(2 * log_growth(4, n * h) / (n * h))
+            return used + math.sqrt(math.log(20) / (2 * n)) > m / n
+
+        found = uniform_radius(**blocks, vc_dim=4, degree=degree)
+        assert found <= a * (1 + 1e-8)
+        assert found == pytest.approx(a) or (short(0.999 * found) and not short(1.001 * found))
+    assert uniform_radius(**blocks, vc_dim=4, bound=3.0) == pytest.approx(3 * uniform_radius(**blocks, vc_dim=4))
+    assert uniform_radius(**blocks, vc_dim=40) > uniform_radius(**blocks, vc_dim=4)
+    assert uniform_radius(**blocks, vc_dim=4, adversary="adaptive") > uniform_radius(**blocks, vc_dim=4)
+    wide = {"n_blocks": 20_001, "n_corrupt": 50, "block_size": 200, "confidence": 0.95, "vc_dim": 2}
+    assert uniform_radius(**wide) < 1.0
+    assert uniform_radius(n_blocks=10, n_corrupt=5, block_size=50, vc_dim=2, confidence=0.9) == math.inf
+
+
+def test_a_uniform_bound_holds_for_the_best_threshold():
+    """The empirical best of all threshold rules on noise looks better than 1/2; its bound may not."""
+    rng = np.random.default_rng(0)
+    n = 200_000
+    label = rng.random(n) < 0.5
+    errors = np.concatenate([[label.sum()], label.sum() + np.cumsum(1 - 2 * label)])
+    cut = int(np.argmin(errors))
+    wrong = np.where(np.arange(n) < cut, ~label, label).astype(float)
+    r = ov.certify_risk(rng.permutation(wrong), contamination=0, assume=UNIT, vc_dim=1, rng=0)
+    assert r.interval.high >= 0.5
+    assert r.interval.high < 0.6
+    assert "whole class" in str(r.certificate)
+
+
+def test_uniform_bounds_for_pairs_and_given_blocks():
+    z = np.random.default_rng(0).normal(size=4000)
+    pair = ov.Kernel(lambda a, b: abs(a - b) > 1, degrees=2)
+    r = ov.certify_risk(z, kernel=pair, contamination=0, assume=UNIT, vc_dim=1, n_blocks=5, rng=0)
+    assert r.plan.n_blocks == 5
+    assert r.radius == pytest.approx(
+        uniform_radius(n_blocks=5, n_corrupt=0, block_size=800, vc_dim=1, degree=2, confidence=0.95)
+    )
+
+
+def test_nonsense_is_refused():
+    x = losses()
+    with pytest.raises(ValueError, match="n_models=0 must be at least 1"):
+        ov.certify_risk(x, n_models=0)
+    with pytest.raises(TypeError, match="takes one array of losses, not 2"):
+        ov.certify_risk(x, x)
+    with pytest.raises(TypeError, match="needs a bounded loss"):
+        ov.certify_risk(x, vc_dim=3)
+    with pytest.raises(TypeError, match="takes one sample, not 2"):
+        ov.certify_risk(x, x, vc_dim=3, assume=UNIT)
+    blocks = {"n_blocks": 41, "n_corrupt": 5, "block_size": 50, "confidence": 0.95}
+    for wrong in ({"vc_dim": 0}, {"vc_dim": 2, "bound": 0.0}, {"vc_dim": 2, "degree": 60}):
+        with pytest.raises(ValueError, match="must be"):
+            uniform_radius(**blocks, **wrong)

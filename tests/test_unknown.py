@@ -1,0 +1,130 @@
+"""Unknown contamination: levels that agree, and the answer against the number of corrupt rows assumed."""
+
+import itertools
+import json
+import math
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import outvote as ov
+from outvote.unknown import level_counts, most_corrupt
+
+KNOWN = ov.FiniteVariance(1.0)
+
+
+def spoiled(n, bad, value, seed):
+    x = np.random.default_rng(seed).normal(size=n)
+    x[:bad] = value
+    return x
+
+
+def test_levels_start_at_none_and_end_at_the_most():
+    assert level_counts(100) == [0, 1, 2, 4, 8, 16, 32, 64, 100]
+    assert level_counts(0) == [0]
+    fine = level_counts(1000, exact_up_to=10, growth=1.02)
+    assert fine[:11] == list(range(11))
+    assert fine[-1] == 1000
+    assert all(b - a <= max(1, 0.02 * a) for a, b in itertools.pairwise(fine))
+    assert most_corrupt(0.25, 400) == 100
+    for bad in (0.5, -0.1, 1, True):
+        with pytest.raises(ValueError, match=r"max_contamination=.* must be a fraction in \[0, 0.5\)"):
+            most_corrupt(bad, 100)
+
+
+@pytest.mark.parametrize("vote", ["median", "auto"])
+@pytest.mark.parametrize("bad", [0, 3, 40, 200])
+@pytest.mark.parametrize("value", [3.0, 0.6, 1e6])
+def test_an_open_contamination_costs_twice_the_radius_of_the_true_one(bad, value, vote):
+    n, misses = 2000, 0
+    for seed in range(25):
+        r = ov.mean(spoiled(n, bad, value, seed), "auto", assume=KNOWN, vote=vote, rng=seed, max_contamination=0.15)
+        level = min(level for level, _ in r.certificate.levels if level >= bad)
+        misses += abs(r.estimate) > dict(r.certificate.levels)[level]
+        assert r.interval.low <= r.estimate <= r.interval.high
+    assert misses == 0
+
+
+def test_the_interval_is_the_one_of_the_largest_level_and_levels_share_delta():
+    x = spoiled(2000, 50, 4.0, 0)
+    r = ov.mean(x, "auto", assume=KNOWN, rng=0, max_contamination=0.1)
+    levels = [level for level, _ in r.certificate.levels]
+    assert levels == [0, 1, 2, 4, 8, 16, 32, 64, 128, 200]
+    widest = ov.mean(x, 200, 1 - 0.05 / len(levels), assume=KNOWN, rng=0)
+    assert r.interval == pytest.approx(widest.interval)
+    assert r.certificate.levels[-1][1] == pytest.approx(2 * widest.radius)
+    assert r.radius == pytest.approx(max(r.interval.high - r.estimate, r.estimate - r.interval.low))
+    assert r.certificate.confidence == pytest.approx(0.95)
+    assert "left open, up to 200" in r.explain()
+
+
+def test_disagreeing_levels_are_left_behind():
+    x = spoiled(2000, 100, 1e6, 1)
+    r = ov.mean(x, "auto", assume=KNOWN, rng=0, n_blocks=501, max_contamination=0.1)
+    assert abs(r.estimate) < 0.5
+    few = ov.mean(x, 0, 1 - 0.05 / 10, assume=KNOWN, n_blocks=1, rng=0)
+    assert few.interval.low > r.interval.high
+
+
+def test_other_statistics_with_an_open_contamination():
+    x, y = spoiled(600, 6, 50.0, 0), spoiled(500, 0, 0.0, 1) + 1
+    u = ov.u_statistic(x, kernel="wilcoxon", contamination="auto", rng=0, max_contamination=0.05)
+    assert abs(u.estimate - 0.5) < 0.2
+    two = ov.u_statistic(x, y, kernel="auc", contamination="auto", grid="diagonal", rng=0, max_contamination=0.02)
+    assert abs(two.estimate - 0.76) < 0.2
+    d = ov.difference(x, y, "auto", assume=KNOWN, vote="auto", rng=0, max_contamination=0.05)
+    assert abs(d.estimate - 1.0) < 0.5
+    assert ov.mean(np.stack([x, x]), "auto", axis=None, rng=0).plan.n_rows == 1200
+
+
+def test_what_an_open_contamination_cannot_do():
+    x = spoiled(300, 0, 0.0, 0)
+    with pytest.raises(TypeError, match="contamination='some' must be a fraction"):
+        ov.mean(x, "some")
+    with pytest.raises(ValueError, match="alternative='less' does not go with contamination='auto'"):
+        ov.mean(x, "auto", alternative="less")
+    with pytest.raises(ValueError, match="one column at a time"):
+        ov.mean(np.stack([x, x], axis=1), "auto")
+
+
+def test_sensitivity_is_a_table_of_single_answers():
+    x = spoiled(1000, 10, 8.0, 2)
+    s = ov.sensitivity(x, levels=[0, 5, 20], assume=KNOWN, vote="soft", rng=4)
+    for i, level in enumerate((0, 5, 20)):
+        one = ov.mean(x, level, assume=KNOWN, vote="soft", rng=4)
+        assert (s.estimate[i], s.low[i], s.high[i], s.radius[i]) == (one.estimate, *one.interval, one.radius)
+    assert np.all(np.diff(s.radius) > 0)
+    assert s.provenance == "certified"
+    assert s.n_rows == 1000
+    assert s.plain == pytest.approx(x.mean())
+    lines = str(s).splitlines()
+    assert lines[0] == "mean, certified"
+    assert len(lines) == 5
+    assert repr(s) == str(s)
+    json.dumps(s.to_dict(), allow_nan=False)
+
+
+def test_sensitivity_of_a_difference_and_its_picture():
+    a, b = spoiled(500, 0, 0.0, 0), spoiled(400, 5, 9.0, 1)
+    s = ov.sensitivity(a, b, rng=0)
+    assert s.n_corrupt[-1] == 100
+    assert s.n_rows == (500, 400)
+    assert s.statistic == "difference"
+    assert s.plain == pytest.approx(b.mean() - a.mean())
+    assert s.provenance in ("plug-in", "none")
+    display = s.plot(threshold=0.0)
+    assert display.ax_ is not None
+    plt.close("all")
+
+
+def test_sensitivity_refuses_nonsense():
+    x = spoiled(100, 0, 0.0, 0)
+    with pytest.raises(TypeError, match="one sample or two, not 3"):
+        ov.sensitivity(x, x, x)
+    with pytest.raises(ValueError, match="levels=\\[\\] is empty"):
+        ov.sensitivity(x, levels=[])
+    infinite = ov.sensitivity(x, levels=[0, 40], n_blocks=11)
+    assert infinite.to_dict()["low"][1] is None
+    assert infinite.provenance == "none"
+    assert math.isinf(infinite.high[1])
