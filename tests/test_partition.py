@@ -3,7 +3,6 @@
 import hashlib
 import itertools
 from collections import Counter
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -19,10 +18,8 @@ SIZES = [(1, 1), (7, 1), (7, 7), (10, 3), (12, 4), (100, 7), (101, 50), (999, 10
 WIDE = {"rotate": True, "columns": 64}
 
 
-def rotation(n_rows, n_blocks, seed, *, places=1, **options):
-    """A rotation with few places for a block: right for what does not depend on the order of the rows."""
-    with mock.patch("outvote.partition._FEWEST_PLACES", places):
-        dealt = draw("random", n_rows, n_blocks, seed, **{**WIDE, **options})
+def rotation(n_rows, n_blocks, seed, **options):
+    dealt = draw("random", n_rows, n_blocks, seed, **{**WIDE, **options})
     assert isinstance(dealt, Rotation)
     return dealt
 
@@ -409,10 +406,8 @@ def test_order_does_not_widen_the_block_means_of_a_rotation(n_blocks):
     for name, x in arrangements(n_rows, n_blocks, group):
         x = (x - x.mean()) / x.std()
         mixed = np.random.default_rng(0).permutation(x)
-        in_order = np.stack([rotation(n_rows, n_blocks, seed, places=64).sums(x) for seed in range(n_seeds)])
-        shuffled = np.stack(
-            [rotation(n_rows, n_blocks, seed, places=64).sums(mixed) for seed in range(1000, 1000 + n_seeds)]
-        )
+        in_order = np.stack([rotation(n_rows, n_blocks, seed).sums(x) for seed in range(n_seeds)])
+        shuffled = np.stack([rotation(n_rows, n_blocks, seed).sums(mixed) for seed in range(1000, 1000 + n_seeds)])
         # Unbiased: every block's sum is 0 on average over seeds (two blocks, four standard errors).
         for sums in in_order[:, :2].T:
             assert abs(sums.mean()) <= 4 * np.sqrt(n_rows / n_blocks / n_seeds), name
@@ -433,7 +428,7 @@ def test_blocks_do_not_move_together_on_rows_sorted_in_runs():
         return np.std([np.median(blocks_of(runs, seed)) for seed in range(n_seeds)])
 
     def rotated(runs, seed):
-        return rotation(n_rows, n_blocks, seed, places=64).sums(runs.reshape(-1))
+        return rotation(n_rows, n_blocks, seed).sums(runs.reshape(-1))
 
     def turned(runs, seed):
         turns = np.random.default_rng(seed).integers(n_blocks, size=(len(runs), 1))

@@ -9,7 +9,6 @@ every engine can compute on its own. *contiguous* trusts the order of the rows.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,8 +26,12 @@ Indices = NDArray[np.intp]
 _GROUP = 32_768
 #: A rotation with few groups is close to row mod K, and blind to periods in the rows.
 _FEWEST_GROUPS = 64
-#: A block that owns few places of a group moves with its neighbours when the rows are in order.
-_FEWEST_PLACES = 64
+#: A block that owns few places, over all deals, moves with its neighbours when the rows are in order: at least the
+#: first number, the second where the totals then stay below so many values.
+_PLACES = (16, 64)
+_TOTALS = 2**19
+#: Deals share the groups where a group has few places; more of them would cost more than the sums.
+_MOST_DEALS = 8
 #: Below this many values a permutation is cheap enough.
 _ROTATION_FROM = 2**20
 #: Modulus of the row hash: products of two residues fit in 64 bits on every engine.
@@ -113,22 +116,27 @@ class Partition(Sequence[Indices]):
 
 
 class Rotation(Partition):
-    """Groups of consecutive rows, each dealt to the blocks by one permutation, turned by its own random offset.
+    """Groups of consecutive rows, each dealt to the blocks by one of a few deals, turned by its own random offset.
 
-    Row j of a group goes to place (j + offset) mod G, and a block owns G/K places drawn at random, so that sums
-    take one pass and no gather, and a period in the rows meets no period in the blocks. Every block takes as many
-    rows of a group as any other: right for sums, wrong for pairs.
+    Row j of a group goes to place (j + offset) mod G, and a block owns G/K places of each deal, drawn at random: sums
+    take one pass and no gather of rows, and a period in the rows meets no period in the blocks. Every block takes as
+    many rows of a group as any other: right for sums, wrong for pairs. The deals are the powers of one random
+    permutation P: in deal m, block k owns the places P^{m+1}(i) for i from k·G/K on.
     """
 
     def __init__(self, n_rows: int, n_blocks: int, columns: int, remainder: Remainder, rng: np.random.Generator):
         self._block_size = n_rows // n_blocks
-        self._group = _group_length(n_blocks, columns)
+        wanted = _wanted_places(n_blocks, columns)
+        places = max(1, min(wanted, n_rows // (n_blocks * _FEWEST_GROUPS)))
+        self._group = n_blocks * places
         self._start = int(rng.integers(n_rows))
         used = self._block_size * n_blocks
-        self._offsets = rng.integers(self._group, size=(used - 1) // self._group)
-        # Places in a group, block after block. The last group may be shorter: it has its own.
-        self._places = rng.permutation(self._group)
-        self._last_places = rng.permutation(used - len(self._offsets) * self._group)
+        self._offsets = rng.integers(self._group, size=used // self._group)
+        self._n_deals = min(_MOST_DEALS, -(-min(wanted, _PLACES[1]) // places))
+        self._deals = rng.integers(self._n_deals, size=len(self._offsets))
+        self._permutation = rng.permutation(self._group)
+        # The rows that make no whole group have a deal of their own.
+        self._last_places = rng.permutation(used % self._group)
         rest = (self._start + np.arange(used, n_rows)) % n_rows
         sizes = np.full(n_blocks, self._block_size)
         self._extra_rows = self._extra_blocks = rest[:0]
@@ -141,24 +149,24 @@ class Rotation(Partition):
     @staticmethod
     def allowed(n_rows: int, n_blocks: int, columns: int) -> bool:
         """Whether there are rows enough for a rotation to pay, and groups enough for it to be random."""
-        group = _group_length(n_blocks, columns)
-        return n_rows * columns >= _ROTATION_FROM and n_rows // group >= _FEWEST_GROUPS
+        return n_rows * columns >= _ROTATION_FROM and n_rows // n_blocks >= _FEWEST_GROUPS
 
     @property
     def labels(self) -> Indices:
         """The block of each row, -1 for a row left out."""
+        owners = np.empty((self._n_deals, self._group), dtype=np.intp)
+        owned = np.arange(self._group)
+        for deal in range(self._n_deals):
+            owned = self._permutation[owned]
+            owners[deal, owned] = np.repeat(np.arange(len(self)), self._group // len(self))
         places = (np.arange(self._group) + self._offsets[:, None]) % self._group
-        dealt = np.concatenate([self._owners(self._places)[places].ravel(), self._owners(self._last_places)])
+        last = np.empty_like(self._last_places)
+        last[self._last_places] = np.repeat(np.arange(len(self)), len(last) // len(self))
+        dealt = np.concatenate([owners[self._deals[:, None], places].ravel(), last])
         labels = np.full(self.n_rows, -1)
         labels[(self._start + np.arange(len(dealt))) % self.n_rows] = dealt
         labels[self._extra_rows] = self._extra_blocks
         return labels
-
-    def _owners(self, places: Indices) -> Indices:
-        """The block that owns each place."""
-        owners = np.empty_like(places)
-        owners[places] = np.repeat(np.arange(len(self)), len(places) // len(self))
-        return owners
 
     @cached_property
     def _gathered(self) -> Partition:
@@ -173,18 +181,22 @@ class Rotation(Partition):
 
     def sums(self, x: NDArray[Any], scale: float = 1.0) -> NDArray[np.float64]:
         """Sum the rows of each block, times `scale`, in float64, in one pass over `x`."""
-        totals, start = np.zeros((self._group, *x.shape[1:])), self._start
-        for offset in self._offsets:
+        totals, start = np.zeros((self._n_deals, self._group, *x.shape[1:])), self._start
+        for offset, deal in zip(self._offsets, self._deals, strict=True):
             rows = _cyclic(x, start, self._group)
             if scale != 1.0:
                 rows = rows * scale
-            totals[offset:] += rows[: self._group - offset]
-            totals[:offset] += rows[self._group - offset :]
+            totals[deal, offset:] += rows[: self._group - offset]
+            totals[deal, :offset] += rows[self._group - offset :]
             start = (start + self._group) % self.n_rows
+        # Σ_m totals[m] at P^{m+1}(i), innermost deal first.
+        dealt = np.zeros_like(totals[0])
+        for total in totals[::-1]:
+            dealt += total
+            dealt = dealt[self._permutation]
+        sums: NDArray[np.float64] = dealt.reshape(len(self), -1, *x.shape[1:]).sum(axis=1)
         last = _cyclic(x, start, len(self._last_places)) * scale
-        sums = np.zeros((len(self), *x.shape[1:]))
-        for rows, places in ((totals, self._places), (last, self._last_places)):
-            sums += rows[places].reshape(len(self), -1, *x.shape[1:]).sum(axis=1, dtype=np.float64)
+        sums += last[self._last_places].reshape(len(self), -1, *x.shape[1:]).sum(axis=1, dtype=np.float64)
         sums[self._extra_blocks] += x[self._extra_rows] * scale
         return sums
 
@@ -282,5 +294,7 @@ def _cyclic(x: NDArray[Any], start: int, length: int) -> NDArray[Any]:
     return np.concatenate([x[start:], x[: start + length - len(x)]])
 
 
-def _group_length(n_blocks: int, columns: int) -> int:
-    return n_blocks * max(_FEWEST_PLACES, math.floor(_GROUP / (n_blocks * columns)))
+def _wanted_places(n_blocks: int, columns: int) -> int:
+    """How many places a block should own, over all deals: many, as long as the totals stay near the processor."""
+    few, many = _PLACES
+    return max(_GROUP // (n_blocks * columns), min(many, max(few, _TOTALS // (n_blocks * columns))))
