@@ -139,3 +139,15 @@ def test_the_sentence_is_true_whatever_the_number_of_corrupt_rows(vote):
         t = ov.tolerance(x, claim="mean > 0", confidence=0.9, assume=KNOWN, vote=vote, rng=seed)
         wrong += t.rows is not None and t.rows >= bad
     assert wrong <= 0.1 * 120 + 3 * (120 * 0.09) ** 0.5
+
+
+def test_rows_that_give_themselves_away_leave_no_level_below_them():
+    rng = np.random.default_rng(0)
+    a, b = rng.random(400), rng.random(400) * 0.5 + 0.5
+    b[:7] = -5.0
+    t = ov.tolerance(a, b, assume=ov.Bounded(0, 1), rng=0)
+    assert t.rows > 20
+    assert t.estimate.plan.n_corrupt == (7, 7)
+    holes = np.where(np.arange(400) < 3, np.nan, b)
+    one = ov.tolerance(holes, claim="mean > 0.5", assume=ov.Bounded(-10, 1), nan_policy="corrupt", rng=0)
+    assert one.rows >= 3

@@ -229,6 +229,8 @@ def make_plan(
             which = "the sample has" if len(rows) == 1 else f"sample {s + 1} has"
             raise ValueError(f"a kernel of degree {d} needs at least {d} rows, but {which} {n}")
     layout: Layout = "single" if len(rows) == 1 else grid
+    if layout == "full" and vote in ("soft", "clipped"):
+        raise ValueError(f"vote={vote!r} needs independent blocks: use grid='diagonal', or vote='median'")
     request = _Request(rows, counts, degrees, layout, log_delta, contamination, assume, adversary, alternative, vote)
     if isinstance(n_blocks, str):
         if n_blocks != "auto":
@@ -395,8 +397,6 @@ def _search(
         "adversary": adversary,
         "alternative": alternative,
     }
-    if layout == "full" and vote in ("soft", "clipped"):
-        raise ValueError(f"vote={vote!r} needs independent blocks: use grid='diagonal', or vote='median'")
     try:
         return best_vote(vote, rows, counts, terms, layout)
     except ValueError as error:
@@ -406,8 +406,6 @@ def _search(
 def _vote_for(request: _Request, n_blocks: tuple[int, ...]) -> str:
     """Choose among the votes for given blocks, if the vote is open: the smallest certified radius."""
     if request.vote != "auto":
-        if request.layout == "full" and request.vote != "median":
-            raise ValueError(f"vote={request.vote!r} needs independent blocks: use grid='diagonal', or vote='median'")
         return request.vote
     if request.layout == "full" or not has_scale(request.assume):
         return "median"

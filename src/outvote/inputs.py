@@ -17,6 +17,14 @@ class Rows(NamedTuple):
     names: tuple[str, ...] | None
 
 
+class MoreCorruptRows(ValueError):
+    """More rows are corrupt for certain than may be corrupt: `count` of them."""
+
+    def __init__(self, count: int, message: str):
+        super().__init__(message)
+        self.count = count
+
+
 def read(x: Any, name: str) -> Rows:
     """Read an array, a list, or any dataframe or series, without copying what need not be copied."""
     names = None
@@ -103,9 +111,10 @@ def neutralise(rows: NDArray[Any], bad: NDArray[np.bool_], n_corrupt: int, what:
     """
     n_bad = int(bad.sum())
     if n_bad > n_corrupt:
-        raise ValueError(
+        raise MoreCorruptRows(
+            n_bad,
             f"{what} in {n_bad} rows, more than the {n_corrupt} corrupt rows that contamination allows "
-            f"among {len(rows)}: allow at least {n_bad}"
+            f"among {len(rows)}: allow at least {n_bad}",
         )
     filled = rows.copy()
     filled[bad] = np.median(rows[~bad], axis=0)

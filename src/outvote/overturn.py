@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outvote.blocks import log_delta_of
 from outvote.estimate import difference, mean
-from outvote.inputs import read_rows
+from outvote.inputs import MoreCorruptRows, read_rows
 from outvote.partition import Rng, seed_of
 from outvote.results import RobustEstimate, with_radius
 from outvote.unknown import level_counts
@@ -41,7 +41,7 @@ class Tolerance:
     confidence : float
         With this probability the sentence is true, however many rows are corrupt.
     estimate : RobustEstimate
-        The estimate when no row is corrupt.
+        The estimate when no row is corrupt, but for those that are for certain (NaN, outside known bounds).
     """
 
     rows: int | None
@@ -135,25 +135,23 @@ def tolerance(
     settings = {"assume": assume, "vote": vote, "rng": seed, **options}
     alternatives: dict[int | None, Alternative] = {None: "two-sided", 1: "greater", -1: "less"}
     alternative = alternatives[sign]
-    if len(rows) == 1:
-        first = mean(rows[0], 0, confidence, **settings)
-        first = replace(first, statistic="paired difference") if paired else first
-    else:
-        first = difference(rows[0], rows[1], 0, confidence, **settings)
+    first = _fewest_corrupt(rows, confidence, settings)
+    if paired:
+        first = replace(first, statistic="paired difference")
     if sign is None:
         sign = 1 if float(first.estimate) >= bound else -1
         text = text.replace("?", ">" if sign > 0 else "<")
     share = -math.expm1(log_delta - math.log(len(rows)))
 
     def lower(sample: NDArray[Any], side: int, assumed: Any) -> Callable[[int], float]:
-        """Lower bound on side·mean when `count` rows may be corrupt; -∞ when that is too many."""
+        """Lower bound on side·mean when `count` rows may be corrupt; ∞, anything, when more are for certain."""
 
         def at(count: int) -> float:
             which = alternative if alternative == "two-sided" else alternatives[side]
             try:
                 found = mean(sample, count, share, alternative=which, **(settings | {"assume": assumed}))
-            except ValueError:
-                return -math.inf
+            except MoreCorruptRows:
+                return math.inf
             return float(found.interval.low) if side > 0 else -float(found.interval.high)
 
         return at
@@ -164,7 +162,8 @@ def tolerance(
     else:
         each = assume if isinstance(assume, (tuple, list)) else (assume, assume)
         sides = [lower(rows[0], -sign, each[0]), lower(rows[1], sign, each[1])]
-        clean = [side(0) for side in sides]
+        fewest = np.max(first.plan.n_corrupt)  # below this a level contradicts the rows
+        clean = [side(int(fewest)) for side in sides]
         found = [
             _descend(side, sign * bound - other, len(sample))
             for side, other, sample in zip(sides, reversed(clean), rows, strict=True)
@@ -172,6 +171,18 @@ def tolerance(
         standing = _first_failure([grid for grid, _ in found], [lows for _, lows in found], sign * bound)
     n_rows = sum(map(len, rows))
     return Tolerance(standing if standing >= 0 else None, n_rows, text, confidence, first)
+
+
+def _fewest_corrupt(rows: list[NDArray[Any]], confidence: float, settings: dict[str, Any]) -> RobustEstimate:
+    """Estimate with as few corrupt rows as there are for certain: none, or those that give themselves away."""
+    count = 0
+    while True:
+        try:
+            if len(rows) == 1:
+                return mean(rows[0], count, confidence, **settings)
+            return difference(rows[0], rows[1], count, confidence, **settings)
+        except MoreCorruptRows as found:
+            count = found.count
 
 
 def _descend(lower: Callable[[int], float], bound: float, n_rows: int) -> tuple[list[int], list[float]]:
@@ -194,8 +205,9 @@ def _first_failure(grids: list[list[int]], lows: list[list[float]], bound: float
     starts = [np.array([0, *(level + 1 for level in grid[:-1])]) for grid in grids]
     sums, total = np.zeros(()), np.zeros((), dtype=np.int64)
     for low, start in zip(lows, starts, strict=True):
-        sums, total = np.add.outer(sums, np.array(low)), np.add.outer(total, start)
-    failing = ~(sums > bound)
+        with np.errstate(invalid="ignore"):
+            sums, total = np.add.outer(sums, np.array(low)), np.add.outer(total, start)
+    failing = ~((sums > bound) | np.isnan(sums))  # ∞ - ∞: levels that the rows contradict do not count
     return int(total[failing].min()) - 1
 
 

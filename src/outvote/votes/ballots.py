@@ -67,7 +67,7 @@ def ballot(
     Parameters
     ----------
     vote : {"median", "soft", "clipped"}
-        Which one; on a full grid only the median has a certificate.
+        Which one; on a full grid, where blocks are not independent, it is the median.
     sizes : sequence of arrays
         Sizes of the blocks of each sample.
     n_bad : sequence of int
@@ -82,8 +82,6 @@ def ballot(
         smallest = tuple(int(size.min()) for size in sizes)
         return Ballot("median", float(grid_radius(tuple(map(len, sizes)), tuple(n_bad), smallest, **terms)))
     n_blocks, bad = len(sizes[0]), sum(n_bad)
-    if 2 * bad >= n_blocks:
-        return Ballot(vote, math.inf)
     equal = all(bool(np.all(size == size[0])) for size in sizes)
     if vote == "median" and not equal:
         return Ballot(vote, unequal_radius(bad, tuple(sizes), **terms))
@@ -137,10 +135,9 @@ def best_vote(
     """
     check_choice("vote", vote, VoteName)
     if layout == "full":
-        if vote in ("soft", "clipped"):
-            raise ValueError(f"vote={vote!r} needs independent blocks: use grid='diagonal', or vote='median'")
-        return "median", _median_blocks(n_rows, n_corrupt, terms, layout)
-    candidates = {"auto": ["median", "soft", "clipped"]}.get(vote, [vote])
+        candidates = ["median"]
+    else:
+        candidates = ["median", "soft", "clipped"] if vote == "auto" else [vote]
     found = [(one, _blocks_for(one, n_rows, n_corrupt, terms, layout)) for one in candidates]
     if len(found) == 1:
         return found[0]
@@ -153,8 +150,6 @@ def _blocks_for(
     if vote == "median":
         return _median_blocks(n_rows, n_corrupt, terms, layout)
     most, bad = min(n // d for n, d in zip(n_rows, terms["degrees"], strict=True)), sum(n_corrupt)
-    if 2 * bad + 1 > most:
-        return _median_blocks(n_rows, n_corrupt, terms, layout)
     if tuple(terms["degrees"]) == (1,):
         return (_blocks_of_rows(vote, n_rows[0], bad, terms),)
     tried = odd_grid(2 * bad + 1, most, 24)
