@@ -356,3 +356,14 @@ def test_wrong_arguments_of_the_radius_and_of_rows_needed():
         ov.Bounded("a", 0)
     arrays = ov.u_statistic(X, Y, kernel="auc", contamination=np.array([2, 3]), n_blocks=np.array([11, 13]))
     assert (arrays.plan.n_blocks, arrays.plan.n_corrupt) == ((11, 13), (2, 3))
+
+
+def test_nan_rows_and_rows_outside_the_bounds_add_up():
+    x = np.random.default_rng(0).random(500)
+    x[:3], x[3:7] = np.nan, 9.0
+    known = {"assume": ov.Bounded(0, 1), "nan_policy": "corrupt", "rng": 0}
+    assert ov.mean(x, 7, **known).plan.n_corrupt == 7
+    with pytest.raises(ValueError, match="in 4 rows, more than the 3 corrupt rows"):
+        ov.mean(x, 6, **known)
+    with pytest.raises(ValueError, match="in 4 rows, more than the 3 corrupt rows"):
+        ov.difference(x, x, 6, **known)

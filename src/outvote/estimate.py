@@ -122,9 +122,9 @@ def mean(
         rows = rows.astype(np.float64)
     n_corrupt, n_omitted = settings.allowed.count(len(rows)), 0
     if nan_policy != "raise":
-        (rows,), (n_corrupt,), n_omitted = settings.screen([rows], ["x"])
+        (rows,), (n_corrupt,), (n_omitted,) = settings.screen([rows], ["x"])
     assumed = per_column(assume, columns)
-    rows, detail = within_bounds(rows, n_corrupt, assumed, "x")
+    rows, detail = within_bounds(rows, n_corrupt - settings.found_corrupt(n_omitted), assumed, "x")
     ask = settings.ask(columns if simultaneous else 1)
     plan, dealt, block_values = settings.block_means(rows, n_corrupt, n_blocks, assumed, ask)
     estimate, certificate = vote_on_means(plan, dealt, rows, block_values, assumed, ask, settings.seed)
@@ -213,7 +213,7 @@ def u_statistic(
     named = kernel_of(kernel)
     check_choice("grid", grid, Literal["full", "diagonal"])
     rows = [read_rows(sample, _sample_name(s, len(samples))) for s, sample in enumerate(samples)]
-    rows, counts, n_omitted = settings.screen(rows, [_sample_name(s, len(samples)) for s in range(len(samples))])
+    rows, counts, bad = settings.screen(rows, [_sample_name(s, len(samples)) for s in range(len(samples))])
     named.check(rows)
     known, ask = assumption_of_kernel(assume, named), settings.ask()
     plan = make_plan(
@@ -247,7 +247,7 @@ def u_statistic(
         certificate,
         bounds=bounds_of([known]),
         statistic=named.name,
-        n_omitted=n_omitted,
+        n_omitted=sum(bad),
     )
 
 
@@ -351,14 +351,14 @@ def difference(
     assumed: tuple[Any, ...] = tuple(assume) if isinstance(assume, (tuple, list)) else (assume,) * 2
     if len(assumed) != 2:
         raise ValueError(f"assume={assume!r} has {len(assumed)} entries for 2 samples")
-    pair, counts, n_omitted = settings.screen(pair, ["a", "b"])
+    pair, counts, bad = settings.screen(pair, ["a", "b"])
     # Both means, for every function, must hold at once; a ratio or an absolute value needs both sides of each.
     ask = settings.ask(2 * len(functions), both_sides=relative or family)
     plans, dealt, block_values, centres, certificates, details = [], [], [], [], [], []
     for s, name in enumerate("ab"):
         mapped = np.stack([_apply(phi, pair[s], name) for phi in functions], axis=1)
         known = per_column(assumed[s], len(functions))
-        mapped, detail = within_bounds(mapped, counts[s], known, name)
+        mapped, detail = within_bounds(mapped, counts[s] - settings.found_corrupt(bad[s]), known, name)
         plan, part, values = settings.block_means(mapped, counts[s], ks[s], known, ask, stream=s)
         plans.append(plan)
         dealt.append(part)
@@ -396,7 +396,7 @@ def difference(
         interval=interval,
         bounds=(0.0, math.inf) if family else (-math.inf, math.inf),
         statistic=statistic,
-        n_omitted=n_omitted,
+        n_omitted=sum(bad),
         detail=" ".join(filter(None, details)),
     )
 

@@ -141,6 +141,7 @@ def tolerance(
     if sign is None:
         sign = 1 if float(first.estimate) >= bound else -1
         text = text.replace("?", ">" if sign > 0 else "<")
+    fewest = int(np.max(first.plan.n_corrupt))  # below this a level contradicts the rows
     share = -math.expm1(log_delta - math.log(len(rows)))
 
     def lower(sample: NDArray[Any], side: int, assumed: Any) -> Callable[[int], float]:
@@ -162,15 +163,14 @@ def tolerance(
     else:
         each = assume if isinstance(assume, (tuple, list)) else (assume, assume)
         sides = [lower(rows[0], -sign, each[0]), lower(rows[1], sign, each[1])]
-        fewest = np.max(first.plan.n_corrupt)  # below this a level contradicts the rows
-        clean = [side(int(fewest)) for side in sides]
+        clean = [side(fewest) for side in sides]
         found = [
             _descend(side, sign * bound - other, len(sample))
             for side, other, sample in zip(sides, reversed(clean), rows, strict=True)
         ]
         standing = _first_failure([grid for grid, _ in found], [lows for _, lows in found], sign * bound)
     n_rows = sum(map(len, rows))
-    return Tolerance(standing if standing >= 0 else None, n_rows, text, confidence, first)
+    return Tolerance(standing if standing >= fewest else None, n_rows, text, confidence, first)
 
 
 def _fewest_corrupt(rows: list[NDArray[Any]], confidence: float, settings: dict[str, Any]) -> RobustEstimate:
@@ -182,7 +182,7 @@ def _fewest_corrupt(rows: list[NDArray[Any]], confidence: float, settings: dict[
                 return mean(rows[0], count, confidence, **settings)
             return difference(rows[0], rows[1], count, confidence, **settings)
         except MoreCorruptRows as found:
-            count = found.count
+            count = max(count + 1, found.count)
 
 
 def _descend(lower: Callable[[int], float], bound: float, n_rows: int) -> tuple[list[int], list[float]]:

@@ -71,8 +71,8 @@ class Settings:
 
     def screen(
         self, samples: Sequence[NDArray[Any]], names: Sequence[str]
-    ) -> tuple[list[NDArray[Any]], list[int], int]:
-        """Apply the NaN policy to each sample: its rows, how many of them may be corrupt, and what was bad in all.
+    ) -> tuple[list[NDArray[Any]], list[int], list[int]]:
+        """Apply the NaN policy to each sample: its rows, how many of them may be corrupt, and how many were bad.
 
         Missing rows (policy "omit") are no rows at all; a fraction is one of those that are left.
         """
@@ -82,7 +82,11 @@ class Settings:
             for sample, count, name in zip(samples, counts, names, strict=True)
         ]
         kept = [rows for rows, _ in screened]
-        return kept, list(self.allowed.counts([len(rows) for rows in kept])), sum(bad for _, bad in screened)
+        return kept, list(self.allowed.counts([len(rows) for rows in kept])), [bad for _, bad in screened]
+
+    def found_corrupt(self, n_bad: int) -> int:
+        """How many corrupt rows the NaN policy has found already."""
+        return n_bad if self.nan_policy == "corrupt" else 0
 
     def block_means(
         self, rows: NDArray[Any], n_corrupt: int, n_blocks: NBlocks, assume: Sequence[Any], ask: Ask, stream: int = 0
