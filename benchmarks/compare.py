@@ -33,6 +33,11 @@ def far(x: Any, rng: np.random.Generator) -> Any:
     return ov.Contamination(N_BAD).inject(x, 1e6, rng=rng).data
 
 
+def both_sides(x: Any, rng: np.random.Generator) -> Any:
+    """Replace rows drawn at random by huge values of either sign."""
+    return ov.Contamination(N_BAD).inject(x, ov.contamination.heavy_tail(1e4, 1.0), rng=rng).data
+
+
 def lurking(x: Any, rng: np.random.Generator) -> Any:
     """Replace rows drawn at random by a value four standard deviations up, where no rule finds it strange."""
     return ov.Contamination(N_BAD).inject(x, float(np.mean(x)) + 4.0, rng=rng).data
@@ -48,6 +53,7 @@ def beheading(x: Any, rng: np.random.Generator) -> Any:
 ATTACKS: dict[str, Callable[[Any, np.random.Generator], Any]] = {
     "none": lambda x, rng: x,
     "far": far,
+    "both sides": both_sides,
     "lurking": lurking,
     "beheading": beheading,
 }
@@ -117,9 +123,9 @@ def page(errors: dict[tuple[str, str], dict[str, float]], radii: dict[str, dict[
         f"{100 * SHARE:.0f} % on each side; the last three are outvote's votes, told the standard deviation and the "
         "number of corrupt rows. The smallest error of a row is bold. `make comparison` writes this page anew.",
         "",
-        "Attacks: *far*, rows drawn at random become 1e6; *lurking*, they become the mean plus four standard "
-        "deviations, where no rule finds them strange; *beheading*, someone who saw the rows replaces the largest by "
-        "the smallest.",
+        "Attacks: *far*, rows drawn at random become 1e6; *both sides*, they become huge with either sign; *lurking*, "
+        "they become the mean plus four standard deviations, where no rule finds them strange; *beheading*, someone "
+        "who saw the rows replaces the largest by the smallest.",
         "",
         "| law | attack | " + " | ".join(names) + " |",
         "|---" * (len(names) + 2) + "|",

@@ -367,3 +367,52 @@ def test_nan_rows_and_rows_outside_the_bounds_add_up():
         ov.mean(x, 6, **known)
     with pytest.raises(ValueError, match="in 4 rows, more than the 3 corrupt rows"):
         ov.difference(x, x, 6, **known)
+
+
+@pytest.mark.parametrize("exponent", [-165, -120, 120, 200, 300])
+@pytest.mark.parametrize("vote", ["median", "soft", "clipped"])
+def test_radii_follow_extreme_scales(exponent, vote):
+    scale = 10.0**exponent
+    usual = ov.mean(X, 20, assume=ov.FiniteVariance(2.0), vote=vote, rng=0)
+    for assume in (ov.FiniteVariance(2.0), ov.Bounded(-20, 20), ov.FiniteKurtosis(3.0, 2.0)):
+        usual = ov.mean(X, 20, assume=assume, vote=vote, n_blocks=201, rng=0)
+        r = ov.mean(X * scale, 20, assume=assume.scaled(scale), vote=vote, n_blocks=201, rng=0)
+        assert r.radius == pytest.approx(usual.radius * scale, rel=1e-6)
+        assert r.estimate == pytest.approx(usual.estimate * scale, rel=1e-6)
+
+
+def test_one_sided_results_do_not_read_as_two_sided():
+    less = ov.mean(X, 20, assume=KNOWN, vote="soft", alternative="less", rng=0)
+    assert "at most" in str(less)
+    assert "±" not in str(less)
+    assert "the truth is at most" in str(less.certificate)
+    assert "above the estimate" in str(less.certificate)
+    more = ov.mean(X, 20, assume=KNOWN, alternative="greater", rng=0)
+    assert "at least" in str(more)
+    assert "below the estimate" in more.explain()
+    assert "at most" in str(ov.certify_risk(X > 3, contamination=20, assume=ov.Bounded(0, 1), rng=0))
+
+
+def test_several_assumptions_vote_softly_only_if_all_fix_a_scale():
+    table = np.stack([X, X], axis=1)
+    mixed = ov.mean(table, 20, assume=[KNOWN, ov.FiniteKurtosis(3.0)], vote="auto", rng=0)
+    assert mixed.plan.vote == "median"
+    assert mixed.certificate.provenance == "certified"
+    assert ov.mean(table, 20, assume=[KNOWN, KNOWN], vote="auto", rng=0).plan.vote == "soft"
+    assert ov.mean(X, 20, assume=KNOWN, vote="soft", partition="hash", rng=0).explain().count("Every row has") == 0
+
+
+def test_a_picture_of_a_soft_vote_shows_the_interval_and_no_median():
+    import matplotlib.pyplot as plt
+
+    for r in (
+        ov.mean(X, 20, assume=KNOWN, vote="soft", rng=0),
+        ov.difference(X, Y, 20, assume=KNOWN, vote="soft", rng=0),
+    ):
+        labels = [text.get_text() for text in r.plot().ax_.get_legend().get_texts()]
+        assert any(label.startswith("soft vote") for label in labels)
+        assert not any("median" in label for label in labels)
+        plt.close("all")
+    mixed = ov.difference(X[:20], Y, (8, 5), 0.99, assume=KNOWN, vote="auto", rng=0)
+    assert mixed.plan.vote == "mixed"
+    assert "allows for 8 and 5" in str(mixed)

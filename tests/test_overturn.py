@@ -1,5 +1,7 @@
 """How many corrupt rows overturn a conclusion: against brute force, and against adversaries."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -123,7 +125,7 @@ def test_nonsense_is_refused():
             ov.tolerance(a, claim=claim)
     with pytest.raises(ValueError, match="must read like 'difference > 0'"):
         ov.tolerance(a, b, claim="mean > 0")
-    with pytest.raises(ValueError, match=r"compares with '1e', which is not a number"):
+    with pytest.raises(ValueError, match=r"compares with '1e', which is not a finite number"):
         ov.tolerance(a, claim="mean > 1e")
 
 
@@ -154,3 +156,26 @@ def test_rows_that_give_themselves_away_leave_no_level_below_them():
     wide = ov.tolerance(holes, claim="mean > -5", assume=ov.Bounded(-10, 1), nan_policy="corrupt", rng=0)
     assert wide.rows >= 3
     assert ov.tolerance(holes, claim="mean > 0.5", assume=ov.Bounded(-10, 1), nan_policy="corrupt", rng=0).rows is None
+
+
+def test_someone_who_saw_the_rows_overturns_with_fewer():
+    a, b = samples(600, 600, 1.0)
+    mild, harsh = (ov.tolerance(a, b, assume=KNOWN, adversary=who, rng=0) for who in ("oblivious", "adaptive"))
+    assert harsh.rows < mild.rows
+    assert str(harsh).endswith("even by someone who saw the others.")
+    assert repr(mild) == str(mild)
+    assert harsh.to_dict()["rows"] == harsh.rows
+    json.dumps(harsh.to_dict(), allow_nan=False)
+
+
+def test_options_may_differ_between_the_samples():
+    a, b = samples(400, 400, 3.0)
+    both = ov.tolerance(a, b, assume=KNOWN, n_blocks=(51, 51), vote="median", rng=0)
+    assert both.rows == ov.tolerance(a, b, assume=KNOWN, n_blocks=51, vote="median", rng=0).rows > 0
+    for wrong in ({"alternative": "less"}, {"contamination": 3}, {"relative": True}):
+        with pytest.raises(TypeError, match="does not go with tolerance"):
+            ov.tolerance(a, b, **wrong)
+    with pytest.raises(ValueError, match="one column at a time"):
+        ov.tolerance(a.reshape(-1, 2), claim="mean > 0")
+    with pytest.raises(ValueError, match="claim=3 must read like"):
+        ov.tolerance(a, claim=3)

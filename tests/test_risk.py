@@ -102,7 +102,7 @@ def test_uniform_bounds_for_pairs_and_given_blocks():
 
 def test_nonsense_is_refused():
     x = losses()
-    with pytest.raises(ValueError, match="n_models=0 must be at least 1"):
+    with pytest.raises(ValueError, match="n_models=0 must be an integer of at least 1"):
         ov.certify_risk(x, n_models=0)
     with pytest.raises(TypeError, match="takes one array of losses, not 2"):
         ov.certify_risk(x, x)
@@ -114,3 +114,22 @@ def test_nonsense_is_refused():
     for wrong in ({"vc_dim": 0}, {"vc_dim": 2, "bound": 0.0}, {"vc_dim": 2, "degree": 60}):
         with pytest.raises(ValueError, match="must be"):
             uniform_radius(**blocks, **wrong)
+
+
+def test_what_a_class_does_not_go_with():
+    x = losses()
+    for wrong in ({"vote": "soft"}, {"n_models": 3}):
+        with pytest.raises(ValueError, match="a bound over a class is for the median"):
+            ov.certify_risk(x, vc_dim=2, assume=UNIT, **wrong)
+    for wrong in ({"n_models": 2.5}, {"vc_dim": "3"}, {"n_models": True}):
+        with pytest.raises(ValueError, match="must be an integer of at least 1"):
+            ov.certify_risk(x, assume=UNIT, **wrong)
+    with pytest.raises(TypeError, match="takes no alternative"):
+        ov.certify_risk(x, alternative="less")
+    with pytest.raises(ValueError, match="takes the losses of one model"):
+        ov.certify_risk(x.reshape(-1, 2), vc_dim=2, assume=UNIT)
+    auto = ov.certify_risk(x, contamination=0, vc_dim=2, assume=UNIT, n_blocks="auto", rng=0)
+    assert auto.radius == ov.certify_risk(x, contamination=0, vc_dim=2, assume=UNIT, rng=0).radius
+    assert ov.certify_risk(x - 0.5, kernel="wilcoxon", contamination=0, rng=0).statistic == "risk"
+    with pytest.raises(ValueError, match="n_blocks=0 must be at least 1"):
+        uniform_radius(n_blocks=0, n_corrupt=0, block_size=5, vc_dim=1, confidence=0.9)

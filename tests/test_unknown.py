@@ -27,9 +27,10 @@ def test_levels_start_at_none_and_end_at_the_most():
     assert fine[:11] == list(range(11))
     assert fine[-1] == 1000
     assert all(b - a <= max(1, 0.02 * a) for a, b in itertools.pairwise(fine))
-    assert most_corrupt(0.25, 400) == 100
-    for bad in (0.5, -0.1, 1, True):
-        with pytest.raises(ValueError, match=r"max_contamination=.* must be a fraction in \[0, 0.5\)"):
+    assert most_corrupt(0.25, 400) == (100, "oblivious")
+    assert most_corrupt(ov.Contamination(7, "adaptive"), 400) == (7, "adaptive")
+    for bad in (0.5, -0.1, 1, True, "a", None):
+        with pytest.raises((TypeError, ValueError), match=r"max_contamination=.* must be a fraction in \[0, 0.5\)"):
             most_corrupt(bad, 100)
 
 
@@ -122,9 +123,42 @@ def test_sensitivity_refuses_nonsense():
     x = spoiled(100, 0, 0.0, 0)
     with pytest.raises(TypeError, match="one sample or two, not 3"):
         ov.sensitivity(x, x, x)
-    with pytest.raises(ValueError, match="levels=\\[\\] is empty"):
-        ov.sensitivity(x, levels=[])
+    for levels in ([], 5, "ab", ["a"], [1.5], [-1]):
+        with pytest.raises(TypeError, match="levels="):
+            ov.sensitivity(x, levels=levels)
+    with pytest.raises(ValueError, match=r"x has shape \(50, 2\): sensitivity takes one column"):
+        ov.sensitivity(x.reshape(50, 2))
+    with pytest.raises(TypeError, match="contamination=3 does not go with sensitivity"):
+        ov.sensitivity(x, contamination=3)
     infinite = ov.sensitivity(x, levels=[0, 40], n_blocks=11)
     assert infinite.to_dict()["low"][1] is None
     assert infinite.provenance == "none"
     assert math.isinf(infinite.high[1])
+
+
+def test_levels_that_the_rows_contradict_are_left_out():
+    x = np.random.default_rng(0).random(500)
+    x[:3] = 7.0
+    known = {"assume": ov.Bounded(0, 1), "vote": "auto", "rng": 0}
+    r = ov.mean(x, "auto", **known)
+    assert [level for level, _ in r.certificate.levels] == [4, 8, 16, 32, 50]
+    s = ov.sensitivity(x, levels=[0, 2, 3, 10], **known)
+    assert s.n_corrupt.tolist() == [3, 10]
+    with pytest.raises(ValueError, match="corrupt for certain"):
+        ov.sensitivity(x, levels=[0, 2], **known)
+    with pytest.raises(ValueError, match="corrupt for certain"):
+        ov.mean(x, "auto", max_contamination=0.002, **known)
+
+
+def test_an_open_contamination_against_someone_who_saw_the_rows():
+    x = spoiled(2000, 40, 3.0, 0)
+    mild = ov.mean(x, "auto", assume=KNOWN, vote="soft", rng=0, max_contamination=0.05)
+    harsh = ov.mean(x, "auto", assume=KNOWN, vote="soft", rng=0, max_contamination=ov.Contamination(0.05, "adaptive"))
+    assert harsh.certificate.adversary == "adaptive"
+    assert harsh.certificate.levels[-1][1] > 1.2 * mild.certificate.levels[-1][1]
+    assert "allows for up to 100 corrupt rows, the number left open" in str(harsh)
+    assert harsh.to_dict()["levels"][-1][0] == 100
+    tables = [
+        ov.sensitivity(x, levels=[100], assume=KNOWN, vote="soft", adversary=who) for who in ("oblivious", "adaptive")
+    ]
+    assert tables[1].radius[0] > tables[0].radius[0]

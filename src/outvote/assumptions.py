@@ -199,6 +199,7 @@ class Tail:
 
     sd: Floats
     _rows: tuple[_Row, ...]
+    _unit: float = 1.0  # what the rows are measured in: their squares neither overflow nor vanish
 
     @property
     def variance_only(self) -> bool:
@@ -207,11 +208,11 @@ class Tail:
 
     def one(self, p: ArrayLike) -> Floats:
         """Deviation that the estimate exceeds, on a given side, with probability at most `p`."""
-        return self._smallest("one", p)
+        return self._unit * self._smallest("one", p)
 
     def two(self, p: ArrayLike) -> Floats:
         """Deviation that the estimate exceeds, on either side, with probability at most `p`."""
-        return self._smallest("two", p)
+        return self._unit * self._smallest("two", p)
 
     def tail_probability(self, t: ArrayLike, *, sides: int = 1) -> Floats:
         """Bound the probability that the estimate is off by more than `t` on one or on both sides.
@@ -221,7 +222,7 @@ class Tail:
         >>> float(FiniteVariance(1.0).tail(100).tail_probability(0.2, sides=2))
         0.25
         """
-        bound = self._smallest({1: "one_probability", 2: "two_probability"}[sides], t)
+        bound = self._smallest({1: "one_probability", 2: "two_probability"}[sides], np.asarray(t) / self._unit)
         return np.minimum(bound, 1.0)
 
     def excess(self, u: ArrayLike) -> Floats:
@@ -248,7 +249,7 @@ class Tail:
         (0.25, 0.0)
         """
         values = np.asarray(u, dtype=float)
-        return self._smallest("excess", np.abs(values)) + np.maximum(-values, 0.0)
+        return self._unit * self._smallest("excess", np.abs(values) / self._unit) + np.maximum(-values, 0.0)
 
     def _smallest(self, method: str, argument: ArrayLike) -> Floats:
         values = np.asarray(argument, dtype=float)
@@ -303,6 +304,11 @@ class Assumption(ABC):
         0.2146
         """
         sizes = _block_sizes(block_size, degrees)
+        exponent = math.frexp(self._kernel_sd())[1]
+        if abs(exponent) > 200:
+            unit = 2.0**exponent
+            inner = self.scaled(1 / unit).tail(block_size, degrees)
+            return Tail(unit * inner.sd, inner._rows, unit)
         block_sd = np.sqrt(self._block_variance(sizes, degrees))
         is_mean = tuple(degrees) == (1,)
         rows = self._rows(disjoint_tuples(sizes, degrees), block_sd, is_mean=is_mean)

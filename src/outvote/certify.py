@@ -178,7 +178,7 @@ def finish(radius: Any, plan: Plan, assume: Any, ask: Ask, provenance: Provenanc
         statement=f"{plan.vote} vote of blocks",
         note=note,
         n_blocks=plan.n_blocks,
-        target="truth",
+        alternative=ask.alternative,
     )
 
 

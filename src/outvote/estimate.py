@@ -39,7 +39,7 @@ def mean(
     alternative: Alternative = "two-sided",
     simultaneous: bool = False,
     weights: None = None,
-    max_contamination: float = 0.1,
+    max_contamination: float | Contamination = 0.1,
 ) -> RobustEstimate:
     """Estimate a mean by the median of block means (MoM).
 
@@ -78,8 +78,8 @@ def mean(
         Whether `confidence` is for all columns at once rather than for each.
     weights : None
         Not supported: a weighted row could outvote its block.
-    max_contamination : float
-        For ``contamination="auto"``: the largest share of rows that may be corrupt.
+    max_contamination : float or Contamination
+        For ``contamination="auto"``: the largest share of rows that may be corrupt (and by whom).
 
     Returns
     -------
@@ -156,7 +156,7 @@ def u_statistic(
     rng: Rng = None,
     remainder: Remainder = "drop",
     alternative: Alternative = "two-sided",
-    max_contamination: float = 0.1,
+    max_contamination: float | Contamination = 0.1,
 ) -> RobustEstimate:
     """Estimate E h(Z_1, …, Z_d) by the median of U-statistics on blocks (MoU, MoU₂, …).
 
@@ -268,7 +268,7 @@ def difference(
     relative: bool = False,
     remainder: Remainder = "drop",
     alternative: Alternative = "two-sided",
-    max_contamination: float = 0.1,
+    max_contamination: float | Contamination = 0.1,
 ) -> RobustEstimate:
     """Estimate mean(b) - mean(a), each by its own median of means (MoM - MoM).
 
@@ -394,6 +394,7 @@ def difference(
         dealt,
         certificate,
         interval=interval,
+        centres=tuple(float(values[best]) for values in centres),
         bounds=(0.0, math.inf) if family else (-math.inf, math.inf),
         statistic=statistic,
         n_omitted=sum(bad),

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outvote.blocks import log_delta_of
+from outvote.contamination import Adversary, Contamination
 from outvote.estimate import difference, mean
 from outvote.inputs import MoreCorruptRows, read_rows
 from outvote.partition import Rng, seed_of
@@ -25,7 +26,7 @@ _EXACT_LEVELS = 64
 _GROWTH = 1.02
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tolerance:
     """How many corrupt rows a conclusion survives.
 
@@ -55,10 +56,25 @@ class Tolerance:
         """Whether the conclusion stands when no row is corrupt."""
         return self.rows is not None
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers and strings, ready for JSON."""
+        return {
+            "rows": self.rows,
+            "n_rows": self.n_rows,
+            "claim": self.claim,
+            "confidence": self.confidence,
+            "sentence": str(self),
+            "estimate": self.estimate.to_dict(),
+        }
+
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         radius = float(self.estimate.radius)
         value = float(self.estimate.estimate)
-        grounds = "" if self.estimate.certificate.provenance == "certified" else " (plug-in)"
+        grounds = "" if self.estimate.certificate.adversary == "oblivious" else ", even by someone who saw the others"
+        grounds += "" if self.estimate.certificate.provenance == "certified" else " (plug-in)"
         if self.claim in ("difference > 0", "difference < 0"):
             winner, loser = ("B", "A") if self.claim == "difference > 0" else ("A", "B")
             found = f"{winner} beats {loser} by {with_radius(value if winner == 'B' else -value, radius)}"
@@ -80,6 +96,7 @@ def tolerance(
     assume: Any = None,
     vote: str = "auto",
     paired: bool = False,
+    adversary: Adversary = "oblivious",
     rng: Rng = None,
     **options: Any,
 ) -> Tolerance:
@@ -98,6 +115,8 @@ def tolerance(
         As for `mean`; a known scale and the soft vote tolerate most.
     paired : bool
         Whether row i of a belongs to row i of b; then rows are pairs.
+    adversary : {"oblivious", "adaptive"}
+        Whether the corrupt positions are independent of the clean values, or were chosen after seeing them.
     rng : int, Generator or None
         Seed.
     **options
@@ -125,6 +144,12 @@ def tolerance(
     B beats A by 1.836 ± 0.085; this stands unless more than 1 679 of the 10 000 rows are corrupt.
     """
     rows = [read_rows(sample, name) for sample, name in zip(samples, _names(samples), strict=True)]
+    for sample, name in zip(rows, _names(samples), strict=True):
+        if sample.ndim != 1:
+            raise ValueError(f"{name} has shape {sample.shape}: tolerance takes one column at a time")
+    for fixed in ("contamination", "alternative", "axis", "simultaneous", "relative", "function"):
+        if fixed in options:
+            raise TypeError(f"{fixed}={options[fixed]!r} does not go with tolerance: state the conclusion as a claim")
     if paired:
         if len(rows) != 2 or len(rows[0]) != len(rows[1]):
             raise ValueError("paired=True needs two samples with as many rows")
@@ -135,7 +160,7 @@ def tolerance(
     settings = {"assume": assume, "vote": vote, "rng": seed, **options}
     alternatives: dict[int | None, Alternative] = {None: "two-sided", 1: "greater", -1: "less"}
     alternative = alternatives[sign]
-    first = _fewest_corrupt(rows, confidence, settings)
+    first = _fewest_corrupt(rows, confidence, adversary, settings)
     if paired:
         first = replace(first, statistic="paired difference")
     if sign is None:
@@ -144,13 +169,13 @@ def tolerance(
     fewest = int(np.max(first.plan.n_corrupt))  # below this a level contradicts the rows
     share = -math.expm1(log_delta - math.log(len(rows)))
 
-    def lower(sample: NDArray[Any], side: int, assumed: Any) -> Callable[[int], float]:
+    def lower(sample: NDArray[Any], side: int, assumed: dict[str, Any]) -> Callable[[int], float]:
         """Lower bound on side·mean when `count` rows may be corrupt; ∞, anything, when more are for certain."""
 
         def at(count: int) -> float:
             which = alternative if alternative == "two-sided" else alternatives[side]
             try:
-                found = mean(sample, count, share, alternative=which, **(settings | {"assume": assumed}))
+                found = mean(sample, Contamination(count, adversary), share, alternative=which, **(settings | assumed))
             except MoreCorruptRows:
                 return math.inf
             return float(found.interval.low) if side > 0 else -float(found.interval.high)
@@ -158,11 +183,14 @@ def tolerance(
         return at
 
     if len(rows) == 1:
-        grid, lows = _descend(lower(rows[0], sign, assume), sign * bound, len(rows[0]))
+        grid, lows = _descend(lower(rows[0], sign, {}), sign * bound, len(rows[0]))
         standing = _first_failure([grid], [lows], sign * bound)
     else:
-        each = assume if isinstance(assume, (tuple, list)) else (assume, assume)
-        sides = [lower(rows[0], -sign, each[0]), lower(rows[1], sign, each[1])]
+        own = [
+            {name: value[s] for name, value in settings.items() if isinstance(value, (tuple, list)) and len(value) == 2}
+            for s in range(2)
+        ]
+        sides = [lower(rows[0], -sign, own[0]), lower(rows[1], sign, own[1])]
         clean = [side(fewest) for side in sides]
         found = [
             _descend(side, sign * bound - other, len(sample))
@@ -173,14 +201,16 @@ def tolerance(
     return Tolerance(standing if standing >= fewest else None, n_rows, text, confidence, first)
 
 
-def _fewest_corrupt(rows: list[NDArray[Any]], confidence: float, settings: dict[str, Any]) -> RobustEstimate:
+def _fewest_corrupt(
+    rows: list[NDArray[Any]], confidence: float, adversary: Adversary, settings: dict[str, Any]
+) -> RobustEstimate:
     """Estimate with as few corrupt rows as there are for certain: none, or those that give themselves away."""
     count = 0
     while True:
         try:
             if len(rows) == 1:
-                return mean(rows[0], count, confidence, **settings)
-            return difference(rows[0], rows[1], count, confidence, **settings)
+                return mean(rows[0], Contamination(count, adversary), confidence, **settings)
+            return difference(rows[0], rows[1], Contamination(count, adversary), confidence, **settings)
         except MoreCorruptRows as found:
             count = max(count + 1, found.count)
 
@@ -220,13 +250,15 @@ def _read_claim(claim: str | None, paired: bool, n_samples: int) -> tuple[int | 
         if n_samples == 1 and not paired:
             raise TypeError("tolerance of one sample needs a claim, claim='mean > 0' for instance")
         return None, 0.0, f"{subject} ? 0"
-    match = _CLAIM.fullmatch(claim)
+    match = _CLAIM.fullmatch(claim) if isinstance(claim, str) else None
     if not match or (match[1] == "difference" and n_samples == 1) or (match[1] == "mean" and n_samples == 2):
         raise ValueError(f"claim={claim!r} must read like '{subject} > 0' or '{subject} < 12.5'")
     try:
         bound = float(match[3])
     except ValueError:
-        raise ValueError(f"claim={claim!r} compares with {match[3]!r}, which is not a number") from None
+        bound = math.nan
+    if not math.isfinite(bound):
+        raise ValueError(f"claim={claim!r} compares with {match[3]!r}, which is not a finite number")
     return (1 if match[2].startswith(">") else -1), bound, f"{subject} {match[2]} {match[3]}"
 
 

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions import Assumption, Bounded
+from outvote.assumptions import Bounded
 from outvote.blocks import NBlocks, log_delta_of, make_plan
 from outvote.certificate import Certificate
-from outvote.certify import Ask
+from outvote.certify import Ask, one_assumption
 from outvote.contamination import Amount, Contamination
 from outvote.inputs import NanPolicy, check_nan_policy, neutralise, screen
 from outvote.kernels import Kernel
 from outvote.partition import Partition, PartitionKind, Remainder, Rng, blocks_by_size, check_kind, draw, seed_of
 from outvote.plans import BlockPlan, Grid, Plan
 from outvote.results import Interval, Number, RobustEstimate
-from outvote.votes import Alternative, check_choice
+from outvote.votes import Alternative, check_choice, has_scale
 
 Allowed = Contamination | Amount | Sequence[Amount]
 
@@ -100,7 +100,7 @@ class Settings:
             contamination=self.contamination,
             adversary=ask.adversary,
             alternative=ask.alternative,
-            assume=next((one for one in assume if isinstance(one, Assumption)), None),
+            assume=assume[0] if len(assume) == 1 or all(has_scale(one) for one in assume) else None,
             vote=self.vote,
             n_blocks=n_blocks,
             remainder=self.remainder,
@@ -167,7 +167,7 @@ def settle(
             raise ValueError(
                 f"partition='hash' left no block of {plan.n_blocks} with {plan.degree} rows or more: use fewer blocks"
             )
-        reason = plan.reason
+        reason = plan.reason if plan.block_size > 1 else "A hash dealt the rows, one block for each on average."
         if not keep.all():
             part = dealt[s] = part.keep(np.flatnonzero(keep))
             reason += (
@@ -217,7 +217,7 @@ def per_column(assume: Any, n_columns: int) -> list[Any]:
     several = list(assume) if isinstance(assume, (tuple, list)) else [assume] * n_columns
     if len(several) != n_columns:
         raise ValueError(f"assume has {len(several)} entries for {n_columns} columns: give one, or one for each")
-    return several
+    return [one if one is None else one_assumption(one) for one in several]
 
 
 def within_bounds(rows: NDArray[Any], n_corrupt: int, assume: Sequence[Any], name: str) -> tuple[NDArray[Any], str]:

@@ -154,8 +154,9 @@ class GridPlan:
 
     @property
     def vote(self) -> str:
-        """How the block values become one."""
-        return self.samples[0].vote
+        """How the block values become one; "mixed" where the samples vote separately and not alike."""
+        votes = {plan.vote for plan in self.samples}
+        return votes.pop() if len(votes) == 1 else "mixed"
 
     @property
     def n_rows(self) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ class RobustEstimate:
     Attributes
     ----------
     estimate : float or ndarray
-        The answer: the median of the block values.
+        The answer: what the block values voted for, by their median unless another vote was asked for.
     interval : Interval
         ``(low, high)``, what the certificate makes of it.
     certificate : Certificate
@@ -59,6 +59,8 @@ class RobustEstimate:
         Which ends of the interval are finite.
     detail : str
         Anything else worth knowing.
+    centres : tuple of float
+        Where the samples voted separately: what each voted for.
     """
 
     estimate: Number
@@ -74,6 +76,7 @@ class RobustEstimate:
     partition: str = "random"
     alternative: str = "two-sided"
     detail: str = ""
+    centres: tuple[float, ...] = ()
 
     @property
     def radius(self) -> Number:
@@ -131,6 +134,11 @@ class RobustEstimate:
             "n_corrupt": _json(self.plan.n_corrupt),
             "n_left_out": _json(self.plan.n_left_out),
             "n_omitted": self.n_omitted,
+            "vote": self.plan.vote,
+            "assumption": None if self.certificate.assumption is None else repr(self.certificate.assumption),
+            "adversary": self.certificate.adversary,
+            "levels": _json(self.certificate.levels),
+            "detail": self.detail,
             "partition": self.partition,
             "seed": self.seed,
             "block_values": _json(self.block_values),
@@ -145,6 +153,9 @@ class RobustEstimate:
     def _value(self) -> str:
         if isinstance(self.estimate, np.ndarray):
             return _table_line(self.estimate, self.names)
+        end = self.interval.high if self.alternative == "less" else self.interval.low
+        if self.alternative != "two-sided" and math.isfinite(float(end)):
+            return f"{self.estimate:.4g}, at {'most' if self.alternative == 'less' else 'least'} {float(end):.4g}"
         return with_radius(self.estimate, self.radius if isinstance(self.radius, float) else math.inf)
 
     def _remarks(self) -> list[str]:
@@ -156,13 +167,15 @@ class RobustEstimate:
         remarks.append(str(self.plan))
         if not self.plan.holds:
             remarks.append("corrupt rows could outvote the clean ones")
+        elif certificate.levels:
+            remarks.append(f"allows for up to {certificate.levels[-1][0]} corrupt rows, the number left open")
         elif self.plan.vote != "median" and isinstance(self.plan, BlockPlan):
             remarks.append(f"allows for {self.plan.n_corrupt} corrupt row{'' if self.plan.n_corrupt == 1 else 's'}")
         elif isinstance(self.plan, BlockPlan):
             survives = self.plan.survives
             remarks.append(f"survives {survives} corrupt row{'' if survives == 1 else 's'}")
         else:
-            separate = self.plan.grid == "separate" and self.plan.vote == "median"
+            separate = self.plan.grid == "separate" and {plan.vote for plan in self.plan.samples} == {"median"}
             counts = [plan.survives for plan in self.plan.samples] if separate else self.plan.n_corrupt
             does = "survives" if separate else "allows for"
             remarks.append(f"{does} {' and '.join(map(str, counts))} corrupt rows")

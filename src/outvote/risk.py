@@ -15,7 +15,7 @@ from outvote.certificate.uniform import uniform_radius
 from outvote.contamination import Contamination
 from outvote.estimate import mean, u_statistic
 from outvote.inputs import read_rows
-from outvote.kernels import Kernel
+from outvote.kernels import Kernel, kernel_of
 from outvote.pipeline import Allowed
 from outvote.plans import BlockPlan
 from outvote.results import Interval, RobustEstimate
@@ -28,7 +28,7 @@ def certify_risk(
     confidence: float = 0.95,
     assume: Any = None,
     vote: str = "auto",
-    kernel: Kernel | None = None,
+    kernel: Kernel | str | None = None,
     n_models: int = 1,
     vc_dim: int | None = None,
     **options: Any,
@@ -73,9 +73,15 @@ def certify_risk(
     >>> wrong.mean().round(2), round(r.interval.high, 2)
     (np.float64(0.15), 0.22)
     """
-    if n_models < 1:
-        raise ValueError(f"n_models={n_models!r} must be at least 1")
+    for name, value in (("n_models", n_models), ("vc_dim", 1 if vc_dim is None else vc_dim)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name}={value!r} must be an integer of at least 1")
+    if "alternative" in options:
+        raise TypeError("certify_risk bounds a risk from above: it takes no alternative")
+    kernel = None if kernel is None else kernel_of(kernel)
     if vc_dim is not None:
+        if vote not in ("auto", "median") or n_models > 1:
+            raise ValueError("a bound over a class is for the median, and for all models: leave vote and n_models out")
         return _uniform(losses, contamination, confidence, assume, kernel, vc_dim, options)
     share = -math.expm1(log_delta_of(confidence) - math.log(n_models))
     if kernel is not None:
@@ -122,7 +128,10 @@ def _uniform(
     if len(losses) != 1:
         raise TypeError(f"a bound over a class takes one sample, not {len(losses)}")
     degree = 1 if kernel is None else kernel.degrees[0]
-    n_rows = len(read_rows(losses[0], "losses"))
+    sample = read_rows(losses[0], "losses")
+    if kernel is None and sample.ndim != 1:
+        raise ValueError(f"losses has shape {sample.shape}: a bound over a class takes the losses of one model")
+    n_rows = len(sample)
     allowed = Contamination.of(contamination)
     settings: dict[str, Any] = {
         "n_corrupt": allowed.count(n_rows),
@@ -133,7 +142,7 @@ def _uniform(
         "adversary": allowed.adversary,
     }
     most = n_rows // degree
-    if "n_blocks" not in options and most > 2 * settings["n_corrupt"]:
+    if options.get("n_blocks", "auto") == "auto" and most > 2 * settings["n_corrupt"]:
         tried = odd_grid(2 * settings["n_corrupt"] + 1, most - (most % 2 == 0), 60).astype(int)
         best = min(tried, key=lambda k: uniform_radius(n_blocks=int(k), block_size=n_rows // int(k), **settings))
         options = options | {"n_blocks": int(best)}
@@ -146,6 +155,7 @@ def _uniform(
     high = np.minimum(np.asarray(found.estimate) + radius, assume.high)
     certificate = replace(
         found.certificate,
+        alternative="less",
         radius=radius,
         statement="uniform over a VC class",
         target="clean risk, for the whole class",
@@ -156,4 +166,5 @@ def _uniform(
         interval=Interval(assume.low, float(high)),
         statistic="risk",
         alternative="less",
+        plan=replace(plan, reason="These blocks have the smallest radius for the whole class."),
     )

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outvote.blocks import log_delta_of
-from outvote.contamination import Contamination
-from outvote.inputs import read_rows
+from outvote.contamination import Adversary, Contamination
+from outvote.inputs import MoreCorruptRows, read_rows
 from outvote.partition import Rng, seed_of
 from outvote.results import Interval, RobustEstimate
 
@@ -30,9 +31,9 @@ def level_counts(most: int, *, exact_up_to: int = 0, growth: float = 2.0) -> lis
 
 def leave_open(
     contamination: str,
-    run: Callable[[int, float], RobustEstimate],
+    run: Callable[[Contamination, float], RobustEstimate],
     n_rows: Sequence[int],
-    max_contamination: float,
+    max_contamination: float | Contamination,
     confidence: float,
     alternative: str,
 ) -> RobustEstimate:
@@ -50,10 +51,17 @@ def leave_open(
         )
     if alternative != "two-sided":
         raise ValueError(f"alternative={alternative!r} does not go with contamination='auto', which is two-sided")
-    most = most_corrupt(max_contamination, min(n_rows))
+    most, adversary = most_corrupt(max_contamination, min(n_rows))
     levels = level_counts(most)
     share = -math.expm1(log_delta_of(confidence) - math.log(len(levels)))
-    results = [run(level, share) for level in levels]
+    results = []
+    for level in list(levels):
+        try:
+            results.append(run(Contamination(level, adversary), share))
+        except MoreCorruptRows:
+            levels.remove(level)  # the rows themselves say that there are more; δ is shared as before
+    if not levels:
+        raise ValueError(f"max_contamination={max_contamination!r}: more rows than that are corrupt for certain")
     if np.ndim(results[0].estimate):
         raise ValueError("contamination='auto' estimates one column at a time: pass a single one")
     low, high, chosen = -math.inf, math.inf, len(results) - 1
@@ -145,6 +153,7 @@ def sensitivity(
     *samples: ArrayLike,
     levels: Sequence[int] | None = None,
     max_contamination: float = 0.25,
+    adversary: Adversary = "oblivious",
     rng: Rng = None,
     **options: Any,
 ) -> Sensitivity:
@@ -158,6 +167,8 @@ def sensitivity(
         Corrupt rows to assume, in each sample; by default 0, 1, 2, 4, … up to `max_contamination`.
     max_contamination : float
         The largest share of rows to assume corrupt.
+    adversary : {"oblivious", "adaptive"}
+        Whether the corrupt positions are independent of the clean values.
     rng : int, Generator or None
         Seed.
     **options
@@ -180,21 +191,31 @@ def sensitivity(
 
     if len(samples) not in (1, 2):
         raise TypeError(f"sensitivity takes one sample or two, not {len(samples)}")
-    rows = [
-        read_rows(sample, name) for sample, name in zip(samples, ("x",) if len(samples) == 1 else "ab", strict=True)
-    ]
+    names = ("x",) if len(samples) == 1 else ("a", "b")
+    rows = [read_rows(sample, name) for sample, name in zip(samples, names, strict=True)]
     run: Callable[..., RobustEstimate] = mean if len(rows) == 1 else difference
+    for sample, name in zip(rows, names, strict=True):
+        if sample.ndim != 1:
+            raise ValueError(f"{name} has shape {sample.shape}: sensitivity takes one column at a time")
+    for fixed in ("contamination", "axis", "simultaneous"):
+        if fixed in options:
+            raise TypeError(f"{fixed}={options[fixed]!r} does not go with sensitivity, which varies the contamination")
     n_rows = tuple(map(len, rows))
-    if levels is None:
-        levels = level_counts(most_corrupt(max_contamination, min(n_rows)))
-    if not len(levels):
-        raise ValueError("levels=[] is empty: give at least one number of corrupt rows")
-    seed = seed_of(rng)
-    results = [run(*rows, contamination=int(level), rng=seed, **options) for level in levels]
+    most, _ = most_corrupt(max_contamination, min(n_rows))
+    wanted = level_counts(most) if levels is None else _counts(levels)
+    seed, found = seed_of(rng), {}
+    for level in wanted:
+        try:
+            found[level] = run(*rows, contamination=Contamination(level, adversary), rng=seed, **options)
+        except MoreCorruptRows:
+            continue  # the rows themselves say that there are more
+    if not found:
+        raise ValueError(f"levels={wanted!r}: more rows than that are corrupt for certain")
+    results = list(found.values())
     kinds = ("certified", "plug-in", "none")
-    plains = [float(np.mean(sample, dtype=np.float64)) for sample in rows]
+    plains = [float(np.nanmean(sample, dtype=np.float64)) for sample in rows]
     return Sensitivity(
-        n_corrupt=np.array([int(level) for level in levels]),
+        n_corrupt=np.array(list(found)),
         estimate=np.array([float(r.estimate) for r in results]),
         low=np.array([float(r.interval.low) for r in results]),
         high=np.array([float(r.interval.high) for r in results]),
@@ -206,8 +227,21 @@ def sensitivity(
     )
 
 
-def most_corrupt(max_contamination: float, n_rows: int) -> int:
-    """Return the largest number of corrupt rows to allow for."""
-    if isinstance(max_contamination, (bool, int)) or not 0 <= max_contamination < 0.5:
+def most_corrupt(max_contamination: float | Contamination, n_rows: int) -> tuple[int, Adversary]:
+    """Return the largest number of corrupt rows to allow for, and who placed them."""
+    if isinstance(max_contamination, Contamination):
+        return max_contamination.count(n_rows), max_contamination.adversary
+    if isinstance(max_contamination, (bool, str)) or not isinstance(max_contamination, (float, Fraction)):
+        raise TypeError(f"max_contamination={max_contamination!r} must be a fraction in [0, 0.5), or a Contamination")
+    if not 0 <= max_contamination < 0.5:
         raise ValueError(f"max_contamination={max_contamination!r} must be a fraction in [0, 0.5)")
-    return Contamination(max_contamination).count(n_rows)
+    return Contamination(max_contamination).count(n_rows), "oblivious"
+
+
+def _counts(levels: Any) -> list[int]:
+    if isinstance(levels, str) or not isinstance(levels, (Sequence, np.ndarray)) or not len(levels):
+        raise TypeError(f"levels={levels!r} must be a sequence of numbers of corrupt rows, [0, 10, 100] for instance")
+    for level in levels:
+        if isinstance(level, bool) or not isinstance(level, (int, np.integer)) or level < 0:
+            raise TypeError(f"levels={levels!r} holds {level!r}: a number of corrupt rows is an integer of at least 0")
+    return [int(level) for level in levels]

@@ -46,6 +46,8 @@ class Certificate:
         Logarithms of the smallest and largest failure probability the statement covers.
     target : str
         What the estimate is within `radius` of.
+    alternative : {"two-sided", "less", "greater"}
+        Whether the radius holds on both sides, or bounds the target from above or from below only.
     levels : tuple of (int, float)
         Where the number of corrupt rows was left open: for each level c, how far the estimate can be from the truth
         if no more than c rows are corrupt.
@@ -64,6 +66,7 @@ class Certificate:
     n_blocks: int | Sequence[int] | None = None
     log_delta_range: tuple[float, float] | None = None
     target: str = "truth"
+    alternative: str = "two-sided"
     levels: tuple[tuple[int, float], ...] = ()
 
     @property
@@ -84,6 +87,13 @@ class Certificate:
         low, high = self.log_delta_range
         return low <= self.requested_log_delta <= high
 
+    def _claim(self, size: str) -> str:
+        if self.alternative == "less":
+            return f"the {self.target} is at most {size} above the estimate"
+        if self.alternative == "greater":
+            return f"the {self.target} is at most {size} below the estimate"
+        return f"within {size} of the {self.target}"
+
     def __str__(self) -> str:
         """One sentence: what is claimed, at which confidence, for which clean laws.
 
@@ -99,7 +109,7 @@ class Certificate:
         if self.provenance == "none" or not np.isfinite(radii).any():
             return ": ".join(filter(None, ["no certificate", self.note]))
         size = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (radii.min(), radii.max())))
-        text = f"{self.provenance} {_percent(self.log_delta)}: within {size} of the {self.target}"
+        text = f"{self.provenance} {_percent(self.log_delta)}: {self._claim(size)}"
         if isinstance(self.assumption, Assumption):
             text += f" for any clean law with {self.assumption.describe()}"
         text += f", {self.adversary} adversary"

@@ -74,6 +74,8 @@ def uniform_radius(
     """
     check_choice("adversary", adversary, Adversary)
     log_delta = log_failure(confidence, delta)
+    if n_blocks < 1 or n_corrupt < 0:
+        raise ValueError(f"n_blocks={n_blocks!r} must be at least 1 and n_corrupt={n_corrupt!r} at least 0")
     if vc_dim < 1:
         raise ValueError(f"vc_dim={vc_dim!r} must be at least 1")
     if not 0 < bound < math.inf:

@@ -39,6 +39,8 @@ class BlocksDisplay:
     n_corrupt: int
     title: str = ""
     label: str = "block value"
+    vote: str = "median"
+    interval: tuple[float, float] | None = None
     ax_: Any = field(default=None, init=False, repr=False)
     figure_: Any = field(default=None, init=False, repr=False)
 
@@ -52,7 +54,7 @@ class BlocksDisplay:
             n_columns = len(values)
             _check_column(column, n_columns)
             values, corrupt = values[column], plan.n_corrupt[column]  # type: ignore[index]
-            estimate, plain = float(np.median(values)), plain[column]  # type: ignore[index]
+            estimate, plain = result.centres[column], plain[column]  # type: ignore[index]
             label = f"mean of a block of sample {'ab'[column]}"
         elif np.ndim(estimate):
             _check_column(column, np.size(estimate))
@@ -72,6 +74,8 @@ class BlocksDisplay:
             int(corrupt),  # type: ignore[arg-type]
             title=f"{result.statistic}: {plan}",
             label=label,
+            vote=plan.samples[column].vote if isinstance(result.block_values, tuple) else plan.vote,  # type: ignore[union-attr]
+            interval=_interval(result, column),
         )
 
     def plot(self, ax: Any = None) -> BlocksDisplay:
@@ -80,6 +84,8 @@ class BlocksDisplay:
         values, n_blocks, corrupt = self.block_values, len(self.block_values), self.n_corrupt
         ranks = np.arange(1, n_blocks + 1)
         outer = (ranks <= corrupt) | (ranks > n_blocks - corrupt)
+        if self.vote != "median":
+            return self._plot_votes(ax, ranks, outer)
         if 0 < 2 * corrupt < n_blocks:
             low = values[(n_blocks - 1) // 2 - corrupt]
             high = values[n_blocks // 2 + corrupt]
@@ -103,7 +109,20 @@ class BlocksDisplay:
             )
         ax.axvline(self.estimate, color=COLORS["robust"], lw=2, label=f"median {self.estimate:.4g}")
         ax.axvline(self.plain, color=COLORS["plain"], lw=2, ls="--", label=f"plain average {self.plain:.4g}")
-        self._zoom(ax, values[~outer] if (~outer).sum() > 2 else values, outer)
+        return self._finish(ax, values[~outer] if (~outer).sum() > 2 else values, outer)
+
+    def _plot_votes(self, ax: Any, ranks: NDArray[np.int64], outer: NDArray[np.bool_]) -> BlocksDisplay:
+        """Draw a vote in which every value pulls: the values in order, the answer, and how far off it can be."""
+        values = self.block_values
+        if self.interval is not None and np.isfinite(self.interval).all():
+            ax.axvspan(*self.interval, color=COLORS["band"], zorder=0, label="interval of the answer")
+        ax.plot(values, ranks, drawstyle="steps-post", color=COLORS["blocks"], lw=1.5, label="values in order")
+        ax.axvline(self.estimate, color=COLORS["robust"], lw=2, label=f"{self.vote} vote {self.estimate:.4g}")
+        ax.axvline(self.plain, color=COLORS["plain"], lw=2, ls="--", label=f"plain average {self.plain:.4g}")
+        return self._finish(ax, values[~outer] if (~outer).sum() > 2 else values, outer)
+
+    def _finish(self, ax: Any, inner: NDArray[np.float64], outer: NDArray[np.bool_]) -> BlocksDisplay:
+        self._zoom(ax, inner, outer)
         ax.set(title=self.title, xlabel=self.label, ylabel="rank among the blocks")
         ax.spines[["top", "right"]].set_visible(False)
         legend_below(ax)
@@ -129,6 +148,13 @@ class BlocksDisplay:
                 fontsize="small",
                 style="italic",
             )
+
+
+def _interval(result: RobustEstimate, column: int) -> tuple[float, float] | None:
+    if isinstance(result.block_values, tuple):
+        return None
+    low, high = (float(np.ravel(end)[column]) for end in result.interval)
+    return low, high
 
 
 def _check_column(column: int, n_columns: int) -> None:
