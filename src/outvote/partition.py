@@ -9,6 +9,7 @@ every engine can compute on its own. *contiguous* trusts the order of the rows.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,7 +32,7 @@ _FEWEST_GROUPS = 64
 _PLACES = (16, 64)
 _TOTALS = 2**19
 #: Deals share the groups where a group has few places; more of them would cost more than the sums.
-_MOST_DEALS = 8
+_MOST_DEALS = 4
 #: Below this many values a permutation is cheap enough.
 _ROTATION_FROM = 2**20
 #: Modulus of the row hash: products of two residues fit in 64 bits on every engine.
@@ -179,22 +180,35 @@ class Rotation(Partition):
         """Return the rows of some blocks of one size, gathered."""
         return self._gathered.stack(x, blocks)
 
+    def _add_groups(self, x: NDArray[Any], groups: Indices, scale: float, totals: NDArray[np.float64]) -> None:
+        """Add groups of rows, turned by their offsets, to the totals: a stretch of places at a time, all groups to it,
+        so that the totals in use stay in the cache.
+        """
+        starts = (self._start + groups * self._group) % self.n_rows
+        turned = [
+            (_cyclic(x, int(start), self._group), int(offset))
+            for start, offset in zip(starts, self._offsets[groups], strict=True)
+        ]
+        stretch = max(1, _GROUP // math.prod(x.shape[1:]))
+        for low in range(0, self._group, stretch):
+            part = totals[low : low + stretch]
+            for rows, offset in turned:
+                first = (low - offset) % self._group
+                head = min(len(part), self._group - first)
+                part[:head] += rows[first : first + head] * scale if scale != 1.0 else rows[first : first + head]
+                if head < len(part):
+                    tail = rows[: len(part) - head]
+                    part[head:] += tail * scale if scale != 1.0 else tail
+
     def sums(self, x: NDArray[Any], scale: float = 1.0) -> NDArray[np.float64]:
         """Sum the rows of each block, times `scale`, in float64, in one pass over `x`."""
-        totals, start = np.zeros((self._n_deals, self._group, *x.shape[1:])), self._start
-        for offset, deal in zip(self._offsets, self._deals, strict=True):
-            rows = _cyclic(x, start, self._group)
-            if scale != 1.0:
-                rows = rows * scale
-            totals[deal, offset:] += rows[: self._group - offset]
-            totals[deal, :offset] += rows[self._group - offset :]
-            start = (start + self._group) % self.n_rows
-        # Σ_m totals[m] at P^{m+1}(i), innermost deal first.
-        dealt = np.zeros_like(totals[0])
-        for total in totals[::-1]:
-            dealt += total
+        # Σ_m total_m at P^{m+1}(i), innermost deal first.
+        dealt = np.zeros((self._group, *x.shape[1:]))
+        for deal in reversed(range(self._n_deals)):
+            self._add_groups(x, np.flatnonzero(self._deals == deal), scale, dealt)
             dealt = dealt[self._permutation]
         sums: NDArray[np.float64] = dealt.reshape(len(self), -1, *x.shape[1:]).sum(axis=1)
+        start = (self._start + len(self._offsets) * self._group) % self.n_rows
         last = _cyclic(x, start, len(self._last_places)) * scale
         sums += last[self._last_places].reshape(len(self), -1, *x.shape[1:]).sum(axis=1, dtype=np.float64)
         sums[self._extra_blocks] += x[self._extra_rows] * scale

@@ -128,7 +128,10 @@ class BlockPlan:
         )
 
     def __str__(self) -> str:
-        return self._blocks() if self.vote == "median" else f"{self.vote} vote of {self._blocks()}"
+        if self.vote == "median":
+            return self._blocks()
+        voters = _count(self.n_blocks, "row") if self.size_range == (1, 1) else self._blocks()
+        return f"{self.vote} vote of {voters}"
 
     def _blocks(self) -> str:
         small, large = self.size_range

@@ -133,7 +133,8 @@ class BlocksDisplay:
         """Where wild blocks would squeeze the others into a line, show the inner ones and say so."""
         values = self.block_values
         span = float(inner[-1] - inner[0])
-        low, high = inner[0] - span, inner[-1] + span
+        low = max(inner[0] - span, values[0] - span / 20)
+        high = min(inner[-1] + span, values[-1] + span / 20)
         hidden = int(((values < low) | (values > high)).sum())
         if span > 0 and hidden:
             ax.set_xlim(low, high)
