@@ -25,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outvote.assumptions import Tail
 from outvote.contamination import Adversary
+from outvote.tails import Tail
 from outvote.votes.median import Alternative, Floats
 from outvote.votes.soft import HUGE, LARGEST, Pull, balance, budget
 

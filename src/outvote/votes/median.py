@@ -17,8 +17,9 @@ from typing import Literal, TypedDict, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outvote.assumptions import Assumption, BlockSize, Tail
+from outvote.assumptions import Assumption, BlockSize
 from outvote.contamination import Adversary
+from outvote.tails import Tail
 
 Floats = NDArray[np.float64]
 Alternative = Literal["two-sided", "less", "greater"]
