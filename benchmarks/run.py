@@ -47,6 +47,8 @@ def rows() -> list[Row]:
             lambda: ov.mean(long, n_blocks=1001), lambda: np.mean(long)),
         Row("mean, 2e7 rows, uniform partition", "np.mean", 5.0,
             lambda: ov.mean(long, n_blocks=1001, partition="uniform"), lambda: np.mean(long)),
+        Row("soft vote, 2e7 rows, contamination 1e-4", "np.mean", 6.0,
+            lambda: ov.mean(long, 1e-4, assume=ov.FiniteVariance(1.0), vote="soft"), lambda: np.mean(long)),
         Row("mean, 1e4 rows", "np.mean", 5.0, lambda: ov.mean(short, rng=0), lambda: np.mean(short)),
         Row("mean, 1e5 × 100, axis 0", "mean(axis=0)", 1.1,
             lambda: ov.mean(table, n_blocks=401), lambda: table.mean(0)),
