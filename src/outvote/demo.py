@@ -51,7 +51,7 @@ def answers(clean: NDArray[np.float64], spoiled: NDArray[np.float64]) -> tuple[l
     plain: list[tuple[str, Any]] = [
         ("mean", np.mean),
         ("median", np.median),
-        ("trimmed mean (10 %)", lambda x: trim_mean(x, 0.1)),
+        ("10 % trimmed mean", lambda x: trim_mean(x, 0.1)),
     ]
     rows = [Answer(name, float(f(clean)), float(f(spoiled)), "") for name, f in plain]
     rows.append(Answer("outvote.mean", float(outvote(clean).estimate), float(robust.estimate), radius))
