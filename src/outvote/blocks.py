@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -181,7 +181,7 @@ def rows_needed(
     def reached(n_rows: int) -> float:
         try:
             count = allowed.count(n_rows)
-            chosen, ks = _search(vote, (n_rows,), (count,), "single", *terms.values())
+            chosen, ks = _search(vote, (n_rows,), (count,), "single", tuple(terms.items()))
         except ValueError:
             return math.inf
         return at_size(chosen, ks[0], count, (n_rows // ks[0],), terms).radius
@@ -350,11 +350,11 @@ def _certified(request: _Request) -> _Choice:
         assume = assume if vote == "median" else None
     terms = request.terms | {"assume": assume or FiniteVariance(1.0)}
     try:
-        vote, ks = _search(vote, request.rows, request.counts, request.layout, *terms.values())
+        vote, ks = _search(vote, request.rows, request.counts, request.layout, tuple(terms.items()))
     except _NoCertificate:
         # This assumption bounds nothing here; the blocks that finite variance asks for still estimate well.
         terms |= {"assume": FiniteVariance(1.0)}
-        vote, ks = _search(vote, request.rows, request.counts, request.layout, *terms.values())
+        vote, ks = _search(vote, request.rows, request.counts, request.layout, tuple(terms.items()))
     if vote != "median" and max(n // k for n, k in zip(request.rows, ks, strict=True)) == 1:
         reason = f"Every row has a {vote} vote: blocks would only cost precision."
     elif vote != "median":
@@ -380,25 +380,11 @@ class _NoCertificate(ValueError):
 
 @lru_cache(maxsize=256)
 def _search(
-    vote: str,
-    rows: tuple[int, ...],
-    counts: tuple[int, ...],
-    layout: Layout,
-    log_delta: float,
-    assume: Assumption,
-    degrees: tuple[int, ...],
-    adversary: Adversary,
-    alternative: Alternative,
+    vote: str, rows: tuple[int, ...], counts: tuple[int, ...], layout: Layout, terms: tuple[tuple[str, Any], ...]
 ) -> tuple[str, tuple[int, ...]]:
-    terms: Terms = {
-        "log_delta": log_delta,
-        "assume": assume,
-        "degrees": degrees,
-        "adversary": adversary,
-        "alternative": alternative,
-    }
+    """Remember the best vote and numbers of blocks; `terms` are the items of a `Terms`, so that they can be a key."""
     try:
-        return best_vote(vote, rows, counts, terms, layout)
+        return best_vote(vote, rows, counts, cast(Terms, dict(terms)), layout)
     except ValueError as error:
         raise _NoCertificate(str(error)) from None
 

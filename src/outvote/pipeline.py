@@ -114,7 +114,8 @@ class Settings:
             self.seed,
             stream=stream,
             remainder=self.remainder,
-            rotate=True,
+            # A median feels how few places a block has in a rotation; votes in which every block pulls do not.
+            rotate=plan.vote != "median" or plan.block_size >= 1024,
             columns=columns,
         )
         (plan,), (dealt,) = settle((plan,), [dealt], self.partition)
