@@ -216,6 +216,29 @@ def test_grid_search_matches_brute_force(n_rows, n_bad, assume, adversary):
     assert float(grid_radius(ks, n_bad, sizes, **kwargs)) <= radii.min() * 1.001
 
 
+@settings(max_examples=40)
+@given(
+    n_rows=st.tuples(st.integers(2, 60), st.integers(2, 60)),
+    shares=st.tuples(st.floats(0, 0.2), st.floats(0, 0.2)),
+    log_delta=st.floats(-150, -0.3),
+    degrees=st.sampled_from([(1, 1), (2, 1), (2, 2)]),
+    assume=st.sampled_from([UNIT, Bounded(0, 1), Bounded(0, 1, variance=0.01), FiniteKurtosis(9.0, sd=1.0)]),
+    alternative=st.sampled_from(["two-sided", "less"]),
+)
+def test_grid_search_tries_every_small_grid(n_rows, shares, log_delta, degrees, assume, alternative):
+    most = [n // d for n, d in zip(n_rows, degrees, strict=True)]
+    n_bad = [int(share * k) for share, k in zip(shares, most, strict=True)]
+    kwargs = {"log_delta": log_delta, "assume": assume, "degrees": degrees, "alternative": alternative}
+    mesh = np.meshgrid(*(np.arange(1.0, k + 1, 2) for k in most), indexing="ij")
+    radii = grid_radius(mesh, n_bad, tuple(n // k for n, k in zip(n_rows, mesh, strict=True)), **kwargs)
+    try:
+        ks = best_n_blocks(n_rows, n_bad, layout="full", **kwargs)
+    except ValueError:  # no clean majority of cells, or no room for one
+        return
+    sizes = tuple(n // k for n, k in zip(n_rows, ks, strict=True))
+    assert float(grid_radius(ks, n_bad, sizes, **kwargs)) <= radii.min() * 1.005
+
+
 def test_diagonal_search_matches_brute_force():
     n_rows, n_bad = (120, 500), (3, 8)
     kwargs = {"log_delta": math.log(0.05), "assume": UNIT, "degrees": (1, 2)}

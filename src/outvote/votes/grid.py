@@ -50,25 +50,35 @@ def grid_p_star(log_delta: float, n_clean: ArrayLike, fraction: ArrayLike) -> Fl
     >>> round(float(grid_p_star(np.log(0.05), 10, 0.3947)), 4)
     0.1392
     """
-    from scipy.special import betainc
-
     n, f = (np.asarray(a, dtype=float) for a in np.broadcast_arrays(n_clean, fraction))
     possible = (f > 0) & (n >= 1)
     n, f = np.where(possible, n, 1.0), np.where(possible, f, 0.5)
     if log_delta < DEEP:
         return np.where(possible, _deep_grid_p_star(log_delta, n, f), 0.0)
+    p = _newton_grid(_rough_p(log_delta, n, f), log_delta, n, f, steps=20)
+    return np.where(possible, p * (1 - 1e-9), 0.0)
+
+
+def _newton_grid(p: Floats, log_delta: float, n: Floats, f: Floats, steps: int) -> Floats:
+    """Improve the admissible p and the cut i together, from an estimate of p."""
+    from scipy.special import betainc
+
     delta, needed = math.exp(log_delta), f * n
-    i = highest = np.ceil(needed) - 1
-    p = np.minimum(p_star(log_delta, n, highest + 1), f)  # the binomial's own p, an upper bound
-    for step in range(14):
+    highest = np.ceil(needed) - 1
+    # Beyond a cut the binomial falls off like powers of p(1-f)/(f(1-p)): so far below `needed` is the best cut.
+    decay = np.minimum(p * (1 - f) / (f * (1 - p)), 1 - 1e-9)
+    i = np.clip(np.ceil(needed - 1 / (1 - decay)), 0.0, highest)
+    for step in range(steps):
         above = np.where(i > 0, betainc(np.maximum(i, 1.0), n - i, p), 1.0)  # P(Bin(N-1, p) >= i)
         beyond = betainc(i + 1, n - i, p)  # P(Bin(N, p) >= i+1)
         excess = n * p * above - i * beyond  # E(Bin(N, p) - i)₊
         p_next = np.minimum(p * (delta * (needed - i) / excess) ** (excess / (n * p * above)), f)
-        if step < 10:  # then i stays, and p settles
-            i = np.clip(_better_cut(i, needed, excess, beyond, n, p), 0.0, highest)
-        p = p_next
-    return np.where(possible, p * (1 - 1e-9), 0.0)
+        i_next = np.clip(_better_cut(i, needed, excess, beyond, n, p), 0.0, highest) if step < steps - 4 else i
+        settled = np.array_equal(i, i_next) and bool(np.all(np.abs(p_next - p) <= 1e-13 * p))
+        p, i = p_next, i_next
+        if settled:
+            break
+    return p
 
 
 def _better_cut(i: Floats, needed: Floats, excess: Floats, beyond: Floats, n: Floats, p: Floats) -> Floats:
@@ -107,6 +117,31 @@ def _deep_grid_p_star(log_delta: float, n: Floats, f: Floats) -> Floats:
     return best
 
 
+def _rough_p(log_delta: float, n: Floats, f: Floats) -> Floats:
+    """Close to `grid_p_star`, from Chernoff's exponent: N·KL(f, p) = 1 - log δ, by Newton's method on log p."""
+    f = np.minimum(f, 1 - 1e-12)
+    wanted = (1 - log_delta) / n
+    log_f, rest = np.log(f), 1 - f
+    entropy, start = f * log_f + rest * np.log1p(-f) - wanted, wanted / f
+    log_p = log_f - start - np.sqrt(2 * start * rest)
+    for _ in range(5):
+        p = np.exp(log_p)
+        surplus = entropy - f * log_p - rest * np.log1p(-p)
+        log_p = np.minimum(log_p + surplus * (1 - p) / (f - p), log_f - 1e-9)
+    return np.exp(np.maximum(log_p, log_delta + log_f))  # Markov's inequality admits δ·f
+
+
+def _searched_p(log_delta: float, n_clean: Floats, fraction: Floats) -> Floats:
+    """Within a fraction of a percent of `grid_p_star`, cheaply: two exact steps where blocks are few."""
+    possible = (fraction > 0) & (n_clean >= 1)
+    n, f = np.where(possible, n_clean, 1.0), np.where(possible, fraction, 0.5)
+    p = _rough_p(log_delta, n, f)
+    few = np.full(n.shape, log_delta >= DEEP) & ((n <= 1000) | (n * f <= 300))
+    if few.any():
+        p[few] = _newton_grid(p[few], log_delta, n[few], f[few], steps=6)
+    return np.where(possible, p, 0.0)
+
+
 def grid_radius(
     n_blocks: Sequence[ArrayLike],
     n_bad: Sequence[ArrayLike],
@@ -117,10 +152,12 @@ def grid_radius(
     degrees: Sequence[int],
     adversary: Adversary = "oblivious",
     alternative: Alternative = "two-sided",
+    rough: bool = False,
 ) -> Floats:
     """Certified radius of the median over a complete grid of blocks, any number of samples.
 
-    The smaller of ``two(p(δ))`` and ``one(p(δ/2))`` with p from :func:`grid_p_star`.
+    The smaller of ``two(p(δ))`` and ``one(p(δ/2))`` with p from :func:`grid_p_star`. A `rough` one certifies
+    nothing: it is for a search among many grids, at a twentieth of the cost.
 
     Examples
     --------
@@ -132,5 +169,6 @@ def grid_radius(
     """
     n_clean, fraction = grid_threshold(n_blocks, n_bad, adversary)
     tail = assume.tail(block_size, degrees)
-    radius = best_of_sides(tail, lambda ld: grid_p_star(ld, n_clean, fraction), log_delta, alternative)
+    admissible = _searched_p if rough else grid_p_star
+    radius = best_of_sides(tail, lambda ld: admissible(ld, n_clean, fraction), log_delta, alternative)
     return inflate(radius, math.prod(np.asarray(k, dtype=float) for k in n_blocks) ** 0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,11 +50,12 @@ def sigma_free_factor(
     kurtosis: float,
     adversary: Adversary = "oblivious",
     alternative: Alternative = "two-sided",
+    shares: Sequence[float] = VARIANCE_SHARES,
 ) -> tuple[Floats, Floats]:
     """Radius in units of the square root of the median block variance, σ being unknown.
 
     A share of δ bounds σ (:func:`variance_shortfall`), the rest the error of the median given that
-    bound. The share is the best of `VARIANCE_SHARES` for these numbers, which do not look at the rows.
+    bound. The share is the best of `shares` for these numbers, which do not look at the rows.
 
     Returns
     -------
@@ -67,7 +69,7 @@ def sigma_free_factor(
     (0.1, 0.1)
     """
     factors = []
-    for share in VARIANCE_SHARES:
+    for share in shares:
         short = variance_shortfall(
             n_blocks,
             n_bad,
@@ -88,4 +90,4 @@ def sigma_free_factor(
         room = np.where(short < 1, 1 - short, 1.0)
         factors.append(np.where(short < 1, unit / np.sqrt(room), np.inf))
     table = np.stack(factors)
-    return table.min(axis=0), np.asarray(VARIANCE_SHARES)[table.argmin(axis=0)]
+    return table.min(axis=0), np.asarray(shares)[table.argmin(axis=0)]

@@ -77,7 +77,7 @@ def best_n_blocks(
     def certified(blocks: Sequence[Floats]) -> Floats:
         sizes = tuple(n // k for n, k in zip(n_rows, blocks, strict=True))
         if layout == "full":
-            return grid_radius(blocks, n_corrupt, sizes, **terms)
+            return grid_radius(blocks, n_corrupt, sizes, rough=True, **terms)
         if isinstance(assume, FiniteKurtosis) and assume.sd is None:
             return sigma_free_factor(
                 blocks[0],
@@ -87,6 +87,7 @@ def best_n_blocks(
                 kurtosis=assume.kurtosis,
                 adversary=adversary,
                 alternative=alternative,
+                shares=(0.1,),
             )[0]
         return median_radius(blocks[0], sum(n_corrupt), sizes, **terms)
 
@@ -112,9 +113,9 @@ def best_n_blocks(
     ranges = _block_ranges(axes, n_rows, n_corrupt, degrees)
     least = {axis: low for axis, (low, _) in zip(axes, ranges, strict=True)}
     most = {axis: high for axis, (_, high) in zip(axes, ranges, strict=True)}
-    rounds, coarse, fine = {1: (2, 28, 10), 2: (3, 12, 6)}.get(len(axes), (3, 7, 4))
+    rounds, coarse, fine = {1: (2, 28, 10), 2: (2, 12, 8)}.get(len(axes), (2, 6, 5))
     useful = 2 * math.floor(20 * (sum(n_corrupt) - log_delta + 1)) + 1
-    if len(axes) == 1 and most[axes[0]] <= 1024:
+    if math.prod((most[a] - least[a]) // 2 + 1 for a in axes) <= 1024:  # few enough to try them all
         rounds, coarse, useful = 0, 1024, 1024
     tried = [snap(odd_grid(least[a], max(least[a], min(most[a], useful)), coarse), a) for a in axes]
     smallest, chosen = math.inf, [float(k[0]) for k in tried]
