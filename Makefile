@@ -17,6 +17,10 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[all,dev]'
 	@touch $@
 
+$(VENV)/.bench: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[all,dev,bench]'
+	@touch $@
+
 .PHONY: help
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -27,7 +31,8 @@ demo: $(VENV)/.demo ## Spoil a data set and compare mean, median, trimmed mean a
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests with coverage (line and branch, at least 98 %).
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest --cov --cov-report= --cov-fail-under=0 tests/test_compiled.py
+	$(BIN)/python -m pytest -n 2 --cov --cov-append --cov-report=term
 
 .PHONY: test-theory
 test-theory: $(VENV)/.dev ## Run the coverage simulations of the certificates at full length.
@@ -45,8 +50,16 @@ format: $(VENV)/.dev ## Let ruff rewrite what it can.
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(VENV)/.dev ## Print the cost of each estimator as a ratio to its plain counterpart.
-	$(BIN)/python benchmarks/run.py
+bench: $(VENV)/.bench ## Measure speed and memory beside the plain counterparts and other libraries (minutes).
+	$(BIN)/python -m benchmarks.run --output $(OUT)/bench.json
+
+.PHONY: bench-quick
+bench-quick: $(VENV)/.bench ## The same on fewer rows (under two minutes).
+	$(BIN)/python -m benchmarks.run --quick --output $(OUT)/bench-quick.json
+
+.PHONY: bench-page
+bench-page: $(VENV)/.bench ## Write the tables of docs/performance.md from the last make bench.
+	$(BIN)/python -m benchmarks.run --page --output $(OUT)/bench.json
 
 .PHONY: comparison
 comparison: $(VENV)/.dev ## Write docs/comparison.md: eight estimators under five laws and four attacks.

@@ -18,7 +18,13 @@ PAIRS = ["variance", "covariance", "gini", "wilcoxon", "kendall"]
 RANKS = ["mann-whitney", "auc"]
 DISTANCES = ["mmd", "energy"]
 #: On both sides of the change of method in `kendall`, and of the edge of a tile.
-SIZES = [2, 3, 4, 7, 31, 95, 96, 97, 128, 129, 255, 256, 257, 300]
+SIZES = [2, 3, 4, 7, 31, 47, 48, 49, 97, 128, 129, 255, 256, 257, 300]
+
+
+@pytest.fixture(autouse=True)
+def numpy_alone(monkeypatch):
+    """The compiled forms have tests of their own, against these ones: test_compiled.py."""
+    monkeypatch.setattr("outvote.fast.compiled", lambda seconds: None)
 
 
 def brute_force(kernel, *blocks):
@@ -124,6 +130,24 @@ def test_more_blocks_than_fit_in_one_batch():
     np.testing.assert_allclose(closed_forms.energy(x, y)[picked], expected, rtol=RTOL)
 
 
+@pytest.mark.parametrize("kind", ["normal", "tied"])
+@pytest.mark.parametrize(("n_blocks", "size"), [(1, 300), (40, 60)])
+def test_kendall_by_merging_and_by_comparing_ranks_is_the_same(monkeypatch, n_blocks, size, kind):
+    z = sample(kind, (n_blocks, size, 2))
+    by_pairs = closed_forms.kendall(z)
+    monkeypatch.setattr(closed_forms, "_RANKS_UP_TO", 0)
+    np.testing.assert_array_equal(closed_forms.kendall(z), by_pairs)
+
+
+def test_a_grid_of_many_tiles_and_batches(monkeypatch):
+    monkeypatch.setattr(closed_forms, "_TILE", 2**10)
+    x, y = sample("tied", (90, 7)), sample("tied", (80, 6), seed=1)
+    for name in RANKS:
+        values = KERNELS[name].grid(x, y)
+        for k in (0, 41, 89):
+            np.testing.assert_array_equal(values[k, :5], [KERNELS[name].aligned(x[[k]], y[[b]])[0] for b in range(5)])
+
+
 @pytest.mark.parametrize("bandwidth", [0.3, 1.0, 7.5])
 def test_the_bandwidth_divides_the_distance(bandwidth):
     x, y = sample("normal", (2, 20, 2)), sample("normal", (2, 15, 2), seed=1)
@@ -164,6 +188,13 @@ def test_spread_keeps_its_digits_at_a_large_offset(offset, size):
         closed_forms.covariance(z), [exact_variance(b[:, 0], b[:, 1]) for b in z], rtol=1e-10, atol=1e-13
     )
     np.testing.assert_allclose(closed_forms.gini(z[..., 0]), [exact_gini(b[:, 0]) for b in z], rtol=1e-13)
+
+
+@pytest.mark.parametrize("first", [1e8, -1e15, 1e100])
+def test_variance_keeps_its_digits_whichever_row_comes_first(first):
+    z = sample("normal", (3, 500))
+    z[:, 0] = first
+    np.testing.assert_allclose(closed_forms.variance(z), [exact_variance(block) for block in z], rtol=1e-13)
 
 
 @pytest.mark.parametrize("columns", [(), (3,)])

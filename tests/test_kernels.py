@@ -89,6 +89,40 @@ def test_chunks_of_tuples_and_batches_of_blocks_add_up(monkeypatch):
     np.testing.assert_allclose(whole, KERNELS["gini"].aligned(z), rtol=1e-13)
 
 
+@pytest.mark.parametrize("degrees", [(2,), (1, 1), (3,)])
+@pytest.mark.parametrize("columns", [(), (2,)])
+def test_tiles_of_pairs_leave_no_tuple_out(monkeypatch, degrees, columns):
+    monkeypatch.setattr("outvote.kernels._CHUNK", 26)
+    samples = [np.random.default_rng(s).normal(size=(13 + s, *columns)) for s in range(len(degrees))]
+
+    def function(*slots):
+        assert len(slots[0]) <= 26
+        products = np.prod(np.stack(slots), axis=0)
+        return products.reshape(len(products), -1).sum(axis=1)
+
+    kernel = Kernel(function, degrees, vectorized=True)
+    expected = average_over_tuples(lambda *rows: float(np.prod(np.stack(rows), axis=0).sum()), degrees, samples)
+    assert kernel.aligned(*(sample[None] for sample in samples))[0] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("degrees", [(2,), (1, 1), (3,)])
+@pytest.mark.parametrize("size", [3, 40])
+def test_a_function_may_overwrite_its_arguments(degrees, size):
+    samples = [np.random.default_rng(s).normal(size=size) for s in range(len(degrees))]
+    kept = [sample.copy() for sample in samples]
+
+    def function(*slots):
+        total = np.sum(slots, axis=0)
+        for slot in slots:
+            slot[:] = np.nan
+        return total
+
+    kernel = Kernel(function, degrees, vectorized=True)
+    found = kernel.aligned(*(sample.reshape(-1, 1 if degrees == (1, 1) else size) for sample in samples))
+    np.testing.assert_array_equal(samples, kept)
+    assert np.mean(found) == pytest.approx(sum(d * sample.mean() for d, sample in zip(degrees, kept, strict=True)))
+
+
 def test_rows_that_are_vectors_reach_the_function_as_vectors():
     z = np.random.default_rng(4).normal(size=(12, 3))
     expected = average_over_tuples(lambda a, b: np.square(a - b).sum(), (2,), [z])

@@ -9,7 +9,8 @@ import pytest
 
 import outvote as ov
 from outvote.certificate import Certificate
-from outvote.partition import Rotation, draw
+from outvote.one_pass import Segments
+from outvote.partition import draw
 
 KINDS = ["random", "uniform", "hash", "contiguous"]
 
@@ -20,7 +21,7 @@ def normal(shape, seed=0):
 
 def blocks_of(result, n_rows, kind="random", remainder="drop"):
     """Deal the rows again, from what the result says."""
-    return draw(kind, n_rows, result.plan.n_blocks, result.seed, remainder=remainder, rotate=True)
+    return draw(kind, n_rows, result.plan.n_blocks, result.seed, remainder=remainder, one_pass=True)
 
 
 # --- the blocks, and their median --------------------------------------------------------------------
@@ -97,8 +98,8 @@ def test_the_rotation_of_long_inputs_gives_the_means_of_its_blocks(shape, remain
     n, k = len(x), 501
     columns = int(np.prod(shape[1:]))
     result = ov.mean(x, contamination=100, n_blocks=k, rng=3, remainder=remainder)
-    dealt = draw("random", n, k, 3, remainder=remainder, rotate=True, columns=columns)
-    assert isinstance(dealt, Rotation)
+    dealt = draw("random", n, k, 3, remainder=remainder, one_pass=True, columns=columns)
+    assert isinstance(dealt, Segments)
     used = dealt.labels >= 0
     assert used.sum() == (n if remainder == "spread" else n - n % k)
     table = x.reshape(n, -1)

@@ -9,18 +9,20 @@ import pytest
 from scipy import stats
 
 import outvote as ov
-from outvote.partition import Partition, Rotation, blocks_by_size, check_kind, draw, hash_rows, seed_of
+from outvote import one_pass
+from outvote.one_pass import Drawn, Segments
+from outvote.partition import Partition, blocks_by_size, check_kind, draw, hash_rows, permutation, seed_of
 
 BALANCED = ("random", "uniform", "contiguous")
 SIZES = [(1, 1), (7, 1), (7, 7), (10, 3), (12, 4), (100, 7), (101, 50), (999, 10)]
 
-#: Rows of 64 values make groups of 512 rows: a rotation on few enough rows to draw it many times.
-WIDE = {"rotate": True, "columns": 64}
+#: Rows of 64 values make groups of 512 rows: segments on few enough rows to draw it many times.
+WIDE = {"one_pass": True, "columns": 64}
 
 
-def rotation(n_rows, n_blocks, seed, **options):
+def segments(n_rows, n_blocks, seed, **options):
     dealt = draw("random", n_rows, n_blocks, seed, **{**WIDE, **options})
-    assert isinstance(dealt, Rotation)
+    assert isinstance(dealt, Segments)
     return dealt
 
 
@@ -67,9 +69,9 @@ def test_spread_uses_every_row(kind, n_rows, n_blocks):
 @pytest.mark.parametrize(
     ("n_rows", "n_blocks"), [(40_000, 1), (40_003, 5), (40_003, 101), (40_960, 512), (64_999, 1000)]
 )
-def test_rotations_are_balanced_too(n_rows, n_blocks, remainder):
+def test_segments_are_balanced_too(n_rows, n_blocks, remainder):
     for seed in range(3):
-        dealt = rotation(n_rows, n_blocks, seed, remainder=remainder)
+        dealt = segments(n_rows, n_blocks, seed, remainder=remainder)
         check_cover(dealt, n_rows, n_blocks)
         extra = n_rows % n_blocks
         if remainder == "drop":
@@ -94,15 +96,15 @@ def test_hash_blocks_cover_the_rows():
         assert dealt.left_out.size == 0
 
 
-def test_a_rotation_is_used_for_long_inputs_and_only_when_permitted():
+def test_one_pass_is_used_for_long_inputs_and_only_when_permitted():
     long = 64 * 32_768
-    assert isinstance(draw("random", long, 64, 0, rotate=True), Rotation)
-    assert not isinstance(draw("random", long, 64, 0), Rotation)
-    assert not isinstance(draw("uniform", 40_960, 5, 0, **WIDE), Rotation)
-    assert not isinstance(draw("hash", 40_960, 5, 0, **WIDE), Rotation)
+    assert isinstance(draw("random", long, 64, 0, one_pass=True), Segments)
+    assert not isinstance(draw("random", long, 64, 0), Segments)
+    assert not isinstance(draw("uniform", 40_960, 5, 0, **WIDE), Segments)
+    assert not isinstance(draw("hash", 40_960, 5, 0, **WIDE), Segments)
     # Few values; then many values in few groups.
-    assert not isinstance(draw("random", 2**19, 5, 0, rotate=True), Rotation)
-    assert not isinstance(draw("random", 40_960, 20_000, 0, **WIDE), Rotation)
+    assert not isinstance(draw("random", 2**19, 5, 0, one_pass=True), Segments)
+    assert not isinstance(draw("random", 40_960, 20_000, 0, **WIDE), Segments)
 
 
 def test_unknown_kinds_are_refused():
@@ -135,7 +137,7 @@ def test_one_pass_sums_are_those_of_the_blocks(shape, remainder, n_blocks, scale
     n_rows = 40_003
     x = np.random.default_rng(0).normal(size=(n_rows, *shape))
     for seed in range(2):
-        dealt = rotation(n_rows, n_blocks, seed, remainder=remainder)
+        dealt = segments(n_rows, n_blocks, seed, remainder=remainder)
         expected = scale * sums_by_label(x, dealt.labels, n_blocks)
         np.testing.assert_allclose(dealt.sums(x, scale), expected, rtol=1e-9, atol=1e-9)
 
@@ -145,8 +147,8 @@ def test_one_pass_sums_at_full_length(columns):
     n_rows, n_blocks = 2**21 // columns + 12_345, 33
     x = np.random.default_rng(0).integers(-1000, 1000, size=(n_rows, columns)).astype(np.int32)
     x = x[:, 0] if columns == 1 else x
-    dealt = draw("random", n_rows, n_blocks, 2, rotate=True, columns=columns)
-    assert isinstance(dealt, Rotation)
+    dealt = draw("random", n_rows, n_blocks, 2, one_pass=True, columns=columns)
+    assert isinstance(dealt, Segments)
     labels = dealt.labels
     kept = labels >= 0
     columns_of = x.reshape(n_rows, -1).T
@@ -156,13 +158,13 @@ def test_one_pass_sums_at_full_length(columns):
     assert np.array_equal(np.sort(dealt.left_out), np.flatnonzero(~kept))
 
 
-def test_a_rotation_starts_anywhere_and_goes_on_from_the_top():
+def test_segments_start_anywhere_and_goes_on_from_the_top():
     # The rows left out follow the last row used: some seeds put them across the end of the input.
-    left_out = [set(rotation(40_960 + 4, 5, seed).left_out.tolist()) for seed in range(12)]
+    left_out = [set(segments(40_960 + 4, 5, seed).left_out.tolist()) for seed in range(12)]
     assert all(len(rows) == 4 for rows in left_out)
     assert len({min(rows) for rows in left_out}) > 6
     n_rows, n_blocks = 32_499, 500
-    turned = (rotation(n_rows, n_blocks, seed) for seed in range(1000))
+    turned = (segments(n_rows, n_blocks, seed) for seed in range(1000))
     dealt = next(dealt for dealt in turned if {0, n_rows - 1} <= set(dealt.left_out.tolist()))
     check_cover(dealt, n_rows, n_blocks)
     x = np.random.default_rng(0).normal(size=n_rows)
@@ -174,7 +176,7 @@ def test_sums_are_accumulated_in_double_precision(dtype):
     x = np.ones(40_960, dtype=dtype)
     if dtype is np.float32:
         x[::2] = 2.0**24
-    for dealt in (draw("random", 40_960, 5, 0), rotation(40_960, 5, 0)):
+    for dealt in (draw("random", 40_960, 5, 0), segments(40_960, 5, 0)):
         sums = dealt.sums(x)
         assert sums.dtype == np.float64
         assert np.array_equal(sums, sums_by_label(x, dealt.labels, 5))
@@ -183,14 +185,14 @@ def test_sums_are_accumulated_in_double_precision(dtype):
 def test_strided_and_read_only_rows_are_summed_in_place():
     x = np.random.default_rng(0).normal(size=(40_960, 2))
     x.flags.writeable = False
-    for dealt in (draw("random", 40_960, 7, 0), rotation(40_960, 7, 0)):
+    for dealt in (draw("random", 40_960, 7, 0), segments(40_960, 7, 0)):
         np.testing.assert_allclose(dealt.sums(x[:, 1]), sums_by_label(x[:, 1].copy(), dealt.labels, 7), atol=1e-9)
 
 
 def stack_cases():
     yield draw("random", 20, 5, 0)
     yield draw("contiguous", 20, 5, 0)
-    yield rotation(40_960, 5, 0)
+    yield segments(40_960, 5, 0)
 
 
 @pytest.mark.parametrize("blocks", [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2], [3, 1]])
@@ -231,7 +233,7 @@ def test_keep_leaves_out_the_other_blocks(blocks):
         draw("random", 11, 3, 0),
         draw("hash", 30, 3, 0),
         draw("contiguous", 11, 3, 0),
-        rotation(40_961, 3, 0),
+        segments(40_961, 3, 0),
     ):
         kept = dealt.keep(np.array(blocks))
         check_cover(kept, dealt.n_rows, len(blocks))
@@ -242,7 +244,7 @@ def test_keep_leaves_out_the_other_blocks(blocks):
 
 
 def test_a_partition_is_a_sequence():
-    for dealt in (draw("random", 20, 4, 0), rotation(40_960, 4, 0)):
+    for dealt in (draw("random", 20, 4, 0), segments(40_960, 4, 0)):
         items = list(dealt)
         assert len(dealt) == len(items) == 4
         assert np.array_equal(dealt[-1], items[3])
@@ -276,10 +278,10 @@ def test_seed_7_deals_these_blocks_on_every_platform(kind, stream, remainder, la
     assert draw(kind, 10, 3, 7, stream=stream, remainder=remainder).labels.tolist() == labels
 
 
-def test_seed_7_turns_these_blocks_on_every_platform():
-    labels = rotation(40_000, 5, 7).labels
-    assert labels[:20].tolist() == [0, 0, 0, 0, 4, 4, 3, 4, 1, 0, 1, 4, 2, 4, 3, 2, 0, 1, 4, 1]
-    assert labels[-5:].tolist() == [3, 1, 4, 4, 2]
+def test_seed_7_deals_these_segments_on_every_platform():
+    labels = segments(40_000, 5, 7).labels
+    assert labels[:20].tolist() == [3, 0, 3, 1, 1, 2, 3, 4, 1, 4, 1, 3, 0, 3, 1, 3, 1, 3, 2, 0]
+    assert labels[-5:].tolist() == [0, 0, 1, 4, 1]
 
 
 @pytest.mark.parametrize("kind", ["random", "uniform", "hash"])
@@ -368,9 +370,9 @@ def test_rows_meet_equally_often_in_larger_blocks():
 
 
 @pytest.mark.parametrize(("n_rows", "n_blocks"), [(40_000, 3), (40_003, 10)])
-def test_a_rotation_treats_all_rows_alike(n_rows, n_blocks):
+def test_segments_treat_all_rows_alike(n_rows, n_blocks):
     watched = np.array([0, 1, n_blocks, 777, n_rows - 1])
-    labels = np.stack([rotation(n_rows, n_blocks, seed).labels[watched] for seed in range(400)])
+    labels = np.stack([segments(n_rows, n_blocks, seed).labels[watched] for seed in range(400)])
     for row in labels.T:
         assert stats.chisquare(np.bincount(row[row >= 0], minlength=n_blocks)).pvalue > 0.001
     # Neighbours meet as often as chance has it, within a group (0, 1), at a distance K, and far apart.
@@ -379,8 +381,97 @@ def test_a_rotation_treats_all_rows_alike(n_rows, n_blocks):
         assert stats.binomtest(together, 400, 1 / n_blocks).pvalue > 0.001
 
 
-def test_the_rows_a_rotation_leaves_out_are_anywhere():
-    first = [int(rotation(40_003, 10, seed).left_out[0]) for seed in range(400)]
+def drawn(n_rows, n_blocks, seed, **options):
+    return Drawn(n_rows, n_blocks, options.pop("remainder", "drop"), np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("remainder", ["drop", "spread"])
+@pytest.mark.parametrize(("n_rows", "n_blocks"), [(50, 1), (50, 3), (1000, 7), (70_001, 100), (9, 9)])
+def test_drawn_blocks_are_balanced(n_rows, n_blocks, remainder):
+    x = np.random.default_rng(3).normal(size=n_rows)
+    for seed in range(3):
+        dealt = drawn(n_rows, n_blocks, seed, remainder=remainder)
+        check_cover(dealt, n_rows, n_blocks)
+        assert np.ptp(dealt.sizes) <= (remainder == "spread")
+        assert len(dealt.left_out) == (n_rows % n_blocks if remainder == "drop" else 0)
+        expected = sums_by_label(x, dealt.labels, n_blocks)
+        np.testing.assert_allclose(dealt.sums(x), expected, atol=1e-12)
+        np.testing.assert_allclose(dealt.sums(x, 0.25), 0.25 * expected, atol=1e-12)
+
+
+def test_all_drawn_partitions_are_equally_likely():
+    seen = Counter(tuple(drawn(5, 2, seed).labels.tolist()) for seed in range(4500))
+    assert len(seen) == 30
+    assert stats.chisquare(list(seen.values())).pvalue > 0.01
+
+
+def test_drawn_rows_meet_equally_often():
+    met = Counter()
+    for seed in range(4000):
+        labels = drawn(12, 3, seed).labels
+        met[tuple(np.flatnonzero(labels[1:] == labels[0]))] += 1
+    counts = [met[each] for each in itertools.combinations(range(11), 3)]
+    assert stats.chisquare(counts).pvalue > 0.01
+
+
+def test_long_uniform_partitions_of_numbers_are_drawn():
+    assert isinstance(draw("uniform", 2**20, 101, 0, one_pass=True), Drawn)
+    assert not isinstance(draw("uniform", 2**20, 101, 0), Drawn)
+    assert not isinstance(draw("uniform", 2**20, 101, 0, one_pass=True, columns=2), Drawn)
+    assert not isinstance(draw("uniform", 2**20, 2**15, 0, one_pass=True), Drawn)
+
+
+def test_an_outlier_reaches_one_drawn_block_alone():
+    """Rows that move are never added where they came from: 1e300 would leave its rounding error behind."""
+    x = np.random.default_rng(0).normal(size=5000)
+    dealt = drawn(5000, 7, 0)
+    for row in dealt._moved[:20]:
+        spoiled = x.copy()
+        spoiled[row] = 1e300
+        assert np.sum(dealt.sums(spoiled) != dealt.sums(x)) == (row not in dealt.left_out)
+
+
+def test_row_numbers_beyond_32_bits_have_keys_of_their_own():
+    keys = np.arange(1, 5, dtype=np.uint32)
+    rows = 2**32 + np.arange(-3, 4)
+    got = one_pass._drawn(keys, rows, 1000)
+    assert got[:3].tolist() == one_pass._drawn(keys[:2], rows[:3], 1000).tolist()
+    assert got[3:].tolist() == one_pass._drawn(keys[2:], rows[3:] - 2**32, 1000).tolist()
+
+
+def test_pairs_are_sorted_together_whatever_their_size():
+    rows, blocks = np.array([2**60, 5, 2**61]), np.array([3, 1, 2])
+    for n_blocks in (4, 2**10):
+        found = one_pass._sorted_together(rows, blocks, n_blocks)
+        assert [part.tolist() for part in found] == [[5, 2**60, 2**61], [1, 3, 2]]
+
+
+def test_rows_are_read_in_a_random_order_each_once():
+    for bits in (1, 5, 12):
+        keys = np.random.default_rng(bits).integers(2**bits, size=(6, 2), dtype=np.uint64)
+        order = one_pass._scrambled(np.arange(2**bits, dtype=np.uint64), keys, bits)
+        assert np.array_equal(np.sort(order), np.arange(2**bits))
+
+
+def test_a_long_permutation_is_one(monkeypatch):
+    monkeypatch.setattr("outvote.partition._SORT_FROM", 4)
+    for n in (4, 5, 1000):
+        assert np.array_equal(np.sort(permutation(np.random.default_rng(n), n)), np.arange(n))
+    seen = Counter(tuple(permutation(np.random.default_rng(seed), 4).tolist()) for seed in range(4800))
+    assert len(seen) == 24
+    assert stats.chisquare(list(seen.values())).pvalue > 0.01
+
+
+def test_shuffles_are_uniform():
+    seen = Counter(map(tuple, one_pass._shuffles(np.random.default_rng(0), 4800, 4).tolist()))
+    assert len(seen) == 24
+    assert stats.chisquare(list(seen.values())).pvalue > 0.01
+    long = one_pass._shuffles(np.random.default_rng(0), 2, 5000)
+    assert np.array_equal(np.sort(long, axis=1), np.broadcast_to(np.arange(5000), (2, 5000)))
+
+
+def test_the_rows_that_segments_leave_out_are_anywhere():
+    first = [int(segments(40_003, 10, seed).left_out[0]) for seed in range(400)]
     assert stats.kstest(np.array(first) / 40_003, "uniform").pvalue > 0.01
 
 
@@ -400,14 +491,14 @@ def arrangements(n_rows, n_blocks, group):
 
 
 @pytest.mark.parametrize("n_blocks", [4, 5, 16])
-def test_order_does_not_widen_the_block_means_of_a_rotation(n_blocks):
+def test_order_does_not_widen_the_block_means_of_segments(n_blocks):
     group = n_blocks * max(64, 512 // n_blocks)
-    n_rows, n_seeds = 64 * group + n_blocks // 2, 40
+    n_rows, n_seeds = 64 * group + n_blocks // 2, 120
     for name, x in arrangements(n_rows, n_blocks, group):
         x = (x - x.mean()) / x.std()
         mixed = np.random.default_rng(0).permutation(x)
-        in_order = np.stack([rotation(n_rows, n_blocks, seed).sums(x) for seed in range(n_seeds)])
-        shuffled = np.stack([rotation(n_rows, n_blocks, seed).sums(mixed) for seed in range(1000, 1000 + n_seeds)])
+        in_order = np.stack([segments(n_rows, n_blocks, seed).sums(x) for seed in range(n_seeds)])
+        shuffled = np.stack([segments(n_rows, n_blocks, seed).sums(mixed) for seed in range(1000, 1000 + n_seeds)])
         # Unbiased: every block's sum is 0 on average over seeds (two blocks, four standard errors).
         for sums in in_order[:, :2].T:
             assert abs(sums.mean()) <= 4 * np.sqrt(n_rows / n_blocks / n_seeds), name
@@ -427,15 +518,15 @@ def test_blocks_do_not_move_together_on_rows_sorted_in_runs():
         runs = np.sort(x.reshape(-1, length), axis=1)
         return np.std([np.median(blocks_of(runs, seed)) for seed in range(n_seeds)])
 
-    def rotated(runs, seed):
-        return rotation(n_rows, n_blocks, seed).sums(runs.reshape(-1))
+    def dealt(runs, seed):
+        return segments(n_rows, n_blocks, seed).sums(runs.reshape(-1))
 
     def turned(runs, seed):
         turns = np.random.default_rng(seed).integers(n_blocks, size=(len(runs), 1))
         return np.take_along_axis(runs, (np.arange(n_blocks) + turns) % n_blocks, axis=1).sum(axis=0)
 
     usual = np.std([np.median(draw("uniform", n_rows, n_blocks, seed).sums(x)) for seed in range(n_seeds)])
-    assert spread(rotated, 64 * n_blocks) < 1.5 * usual
+    assert spread(dealt, 64 * n_blocks) < 1.5 * usual
     assert spread(turned, n_blocks) > 2 * usual
 
 
@@ -489,7 +580,7 @@ def test_pairs_have_the_same_law_of_block_values_on_ordered_rows(order):
     assert stats.ks_2samp(one, two).pvalue > 0.01
 
 
-def test_pairs_of_long_sorted_inputs_are_permuted_not_turned():
+def test_pairs_of_long_sorted_inputs_are_permuted():
     # Turned, a block would hold rows far apart only, and never two neighbours: its variance would be far too regular.
     n_rows = 64 * 32_768
     x = np.sort(np.random.default_rng(3).normal(size=n_rows))
@@ -516,7 +607,7 @@ def test_blocks_do_not_depend_on_the_values(kind):
 def test_long_means_are_those_of_the_blocks():
     x = np.random.default_rng(0).normal(size=(40_003, 64))
     found = ov.mean(x, n_blocks=5, contamination=0, rng=11)
-    dealt = rotation(40_003, 5, 11)
+    dealt = segments(40_003, 5, 11)
     np.testing.assert_allclose(found.block_values, [x[block].mean(axis=0) for block in dealt], atol=1e-12)
 
 

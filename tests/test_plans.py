@@ -100,7 +100,7 @@ def test_a_plan_deals_its_rows():
 
 def test_a_plan_turns_long_inputs_only_when_told():
     plan = BlockPlan(64 * 32_768, 64, 0)
-    turned = plan.partition(rng=0, rotate=True)
+    turned = plan.partition(rng=0, one_pass=True)
     assert turned.order is None
     assert plan.partition(rng=0).order is not None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -328,3 +329,53 @@ def test_the_interval_is_around_the_estimate(alternative):
     result = ov.u_statistic(normal(400), kernel="variance", contamination=3, alternative=alternative, rng=0)
     assert result.alternative == alternative
     assert result.interval.low <= result.estimate <= result.interval.high
+
+
+# --- jobs -------------------------------------------------------------------------------------------------
+
+
+def product(x, y):
+    return x * y
+
+
+@pytest.mark.parametrize("n_jobs", [2, -1, 7])
+@pytest.mark.parametrize(
+    ("kernel", "grid", "n_samples"),
+    [
+        ("gini", "full", 1),
+        ("auc", "full", 2),
+        ("auc", "diagonal", 2),
+        (ov.Kernel(product, (1, 1)), "full", 2),
+        (ov.Kernel(lambda x, y: abs(x - y), (2,)), "full", 1),
+    ],
+)
+def test_jobs_change_nothing(kernel, grid, n_samples, n_jobs):
+    samples = np.random.default_rng(0).normal(size=(n_samples, 103))
+    options = {"kernel": kernel, "grid": grid, "contamination": 2, "n_blocks": 9, "rng": 0, "remainder": "spread"}
+    with joblib.parallel_config("threading"):
+        found = ov.u_statistic(*samples, n_jobs=n_jobs, **options)
+    np.testing.assert_allclose(found.block_values, ov.u_statistic(*samples, **options).block_values, rtol=1e-13)
+
+
+def test_jobs_may_be_processes_and_are_those_of_the_context():
+    x = np.random.default_rng(0).normal(size=60)
+    options = {"kernel": ov.Kernel(lambda x, y: abs(x - y), (2,), vectorized=False), "n_blocks": 3, "rng": 0}
+    alone = ov.u_statistic(x, **options)
+    assert np.array_equal(ov.u_statistic(x, n_jobs=2, **options).block_values, alone.block_values)
+    used = []
+
+    class Watching(joblib._parallel_backends.ThreadingBackend):
+        def configure(self, n_jobs=1, **kwargs):
+            used.append(n_jobs)
+            return super().configure(n_jobs=n_jobs, **kwargs)
+
+    joblib.register_parallel_backend("watching", Watching)
+    with joblib.parallel_config("watching", n_jobs=3):
+        assert np.array_equal(ov.u_statistic(x, **options).block_values, alone.block_values)
+    assert used == [3]
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, "2", True])
+def test_a_wrong_number_of_jobs_is_refused(n_jobs):
+    with pytest.raises(ValueError, match="n_jobs="):
+        ov.u_statistic(np.arange(50.0), kernel="gini", n_jobs=n_jobs)

@@ -55,7 +55,7 @@ def vote_on_means(
     """
     shape = rows.shape[1:]
     unscaled = [j for j, one in enumerate(assume) if _needs_a_scale(one, plan)]
-    sds = np.ravel(robust_sd(rows, plan.n_corrupt, seed)) if unscaled else np.empty(0)
+    sds = np.ravel(robust_sd(rows, plan.n_corrupt, seed, dealt.order)) if unscaled else np.empty(0)
     flat = rows.reshape(len(rows), -1)
     prepared: dict[Assumption, Ballot] = {}
     ballots = []
@@ -223,4 +223,4 @@ def _sigma_free_radius(
         adversary=ask.adversary,
         alternative=ask.alternative,
     )
-    return float(factor) * math.sqrt(float(block_variances(column.reshape(-1, 1).astype(np.float64), dealt)[0]))
+    return float(factor) * math.sqrt(block_variances(column.astype(np.float64), dealt))

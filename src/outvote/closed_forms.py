@@ -1,7 +1,8 @@
 """Fast forms of the named kernels, on all blocks at once.
 
 A *stack* is an array of shape (blocks, rows) or (blocks, rows, columns); each function returns one
-value for each block. None of them builds a rows × rows array beyond a tile.
+value for each block. None of them builds a rows × rows array beyond a tile. Counts are integers and exact;
+where numba is at hand and repays the wait (`fast.py`), the longer ones are counted by `compiled.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote import fast
+
 Stack = NDArray[np.float64]
 Values = NDArray[np.float64]
 
@@ -19,17 +22,25 @@ Values = NDArray[np.float64]
 _TILE = 2**18
 #: Rows on each side of a tile of pairs.
 _SIDE = 256
-#: Up to this many rows comparing all pairs beats sorting.
-_KENDALL_PAIRS_UP_TO = 96
+#: Numbers compared at once where rows at some distance of each other are: they stay in the cache.
+_STRETCH = 2**15
+#: Counters for the grid hold at least this many additions before they are emptied.
+_ADDITIONS = 32
+#: Up to this many rows in a block, comparing all pairs beats sorting them first: in numpy, and compiled.
+_KENDALL_PAIRS_UP_TO = 48
+_COMPILED_PAIRS_UP_TO = 192
+#: Up to this many rows comparing all pairs of ranks (16 bits each) beats merging them: in numpy, and compiled.
+_RANKS_UP_TO = 3000
+_COMPILED_RANKS_UP_TO = 4096
 
 
 def variance(z: Stack) -> Values:
     """Mean of (z - z')²/2: the unbiased variance, in two passes."""
     n_rows = z.shape[1]
-    centred = z - z.mean(axis=1, keepdims=True, dtype=np.float64)
-    # What the rounded mean leaves behind is taken out again: at an offset of 1e8 it is not nothing.
-    left = centred.sum(axis=1)
-    variances: Values = (np.einsum("kb,kb->k", centred, centred) - left**2 / n_rows) / (n_rows - 1)
+    # Seen from one of the rows first: equal rows then have no spread at all, and a large offset costs no digits.
+    centred = np.subtract(z, z[:, :1], dtype=np.float64)
+    centred -= (np.einsum("kb->k", centred) / n_rows)[:, None]
+    variances: Values = np.einsum("kb,kb->k", centred, centred) / (n_rows - 1)
     return variances
 
 
@@ -53,54 +64,42 @@ def gini(z: Stack) -> Values:
 
 def wilcoxon(z: Stack) -> Values:
     """Share of pairs with z + z' > 0: the sign of a sum is that of the larger term in size."""
-    # In order of size, positive first among equals, a positive row wins against all before it.
-    order = np.lexsort((z <= 0, np.abs(z)), axis=1)
-    positive = np.take_along_axis(z > 0, order, axis=1)
-    wins = (positive * np.arange(z.shape[1])).sum(axis=1)
+    # In order of size, positive first among equals, a positive row wins against all before it. The bits of a
+    # float without its sign are in that order; they leave one bit for who comes first.
+    keys = z.astype(np.float64).view(np.uint64)
+    keys <<= np.uint64(1)
+    keys |= z <= 0
+    keys.sort(axis=1)
+    keys &= np.uint64(1)
+    wins = (keys == 0) @ np.arange(z.shape[1], dtype=np.float64)
     return wins / _pairs(z.shape[1])
 
 
 def kendall(z: Stack) -> Values:
     """Mean sign of (x - x')(y - y'): Kendall's tau-a."""
     n_rows = z.shape[1]
-    if n_rows <= _KENDALL_PAIRS_UP_TO:
-        totals = np.zeros(len(z))
-        for batch in _batches(len(z), n_rows**2):
-            left, right = z[batch][:, :, None], z[batch][:, None, :]
-            signs = np.subtract(left > right, left < right, dtype=np.int8)  # a difference could overflow
-            totals[batch] = (signs[..., 0] * signs[..., 1]).sum(axis=(1, 2)) / 2
-        return totals / _pairs(n_rows)
-    # Concordant - discordant = all pairs - tied in x - tied in y + tied in both - 2·discordant.
-    x_order = np.lexsort((z[..., 1], z[..., 0]), axis=1)
-    x = np.take_along_axis(z[..., 0], x_order, axis=1)
-    y = np.take_along_axis(z[..., 1], x_order, axis=1)
-    new_x, new_y = x[:, 1:] != x[:, :-1], y[:, 1:] != y[:, :-1]
-    tied_x, tied_both = _tied_pairs(new_x), _tied_pairs(new_x | new_y)
-    y_sorted = np.sort(y, axis=1)
-    tied_y = _tied_pairs(y_sorted[:, 1:] != y_sorted[:, :-1])
-    return (_pairs(n_rows) - tied_x - tied_y + tied_both - 2 * _inversions(y)) / _pairs(n_rows)
+    x, y = (z[..., column].astype(np.float64, order="C") for column in (0, 1))
+    return _concordance(x, y) / _pairs(n_rows)
 
 
 def mann_whitney(x: Stack, y: Stack) -> Values:
     """Share of pairs with X ≤ Y."""
-    return _wins(x, y, first_wins=True) / (x.shape[1] * y.shape[1])
+    return _wins(x, y, below=1, tie=1) / (x.shape[1] * y.shape[1])
 
 
 def auc(x: Stack, y: Stack) -> Values:
     """Share of pairs with X < Y, ties counted half."""
-    total = _wins(x, y, first_wins=True) + _wins(x, y, first_wins=False)
-    return total / (2 * x.shape[1] * y.shape[1])
+    return _wins(x, y, below=2, tie=1) / (2 * x.shape[1] * y.shape[1])
 
 
 def mann_whitney_grid(x: Stack, y: Stack) -> Values:
     """Share of pairs with X ≤ Y, for every block of x and every block of y."""
-    return _wins_grid(x, y, "right") / (x.shape[1] * y.shape[1])
+    return _wins_grid(x, y, below=1, tie=1) / (x.shape[1] * y.shape[1])
 
 
 def auc_grid(x: Stack, y: Stack) -> Values:
     """Share of pairs with X < Y, ties counted half, for every block of x and every block of y."""
-    total = _wins_grid(x, y, "right") + _wins_grid(x, y, "left")
-    return total / (2 * x.shape[1] * y.shape[1])
+    return _wins_grid(x, y, below=2, tie=1) / (2 * x.shape[1] * y.shape[1])
 
 
 def energy(x: Stack, y: Stack) -> Values:
@@ -198,23 +197,182 @@ def _vectors(z: Stack) -> Stack:
     return z if z.ndim == 3 else z[..., None]
 
 
-def _wins(x: Stack, y: Stack, *, first_wins: bool) -> NDArray[np.int64]:
-    """Count the pairs x < y of each block, and the ties too if `first_wins`."""
-    n_x = x.shape[1]
-    both = np.concatenate([x, y] if first_wins else [y, x], axis=1)
-    order = np.argsort(both, axis=1, kind="stable")
-    is_x = order < n_x if first_wins else order >= y.shape[1]
-    wins: NDArray[np.int64] = (np.cumsum(is_x, axis=1, dtype=np.int64) * ~is_x).sum(axis=1)
+def _wins(x: Stack, y: Stack, *, below: int, tie: int) -> NDArray[np.int64]:
+    """Count `below` for each pair x < y of a block, and `tie` for each pair x = y."""
+    (n_blocks, n_x), n_y = x.shape, y.shape[1]
+    if compiled := fast.compiled(5e-8 * n_blocks * (n_x + n_y)):
+        return compiled.aligned_wins(np.sort(x, axis=1), np.sort(y, axis=1), below, tie)
+    both = np.concatenate([x, y], axis=1)
+    order = np.argsort(both, axis=1)
+    is_y = order >= n_x
+    order += np.arange(n_blocks)[:, None] * (n_x + n_y)
+    values = both.ravel()[order]
+    new = values[:, 1:] != values[:, :-1]
+    if new.all():
+        # Each y counts the rows before it, less the y among them.
+        before = (is_y @ np.arange(n_x + n_y, dtype=np.float64)).astype(np.int64)
+        return below * (before - n_y * (n_y - 1) // 2)
+    # A group of equal values wins against the x of the groups before it, and ties with its own.
+    start = np.pad(new, ((0, 0), (1, 0)), constant_values=True)
+    group = np.cumsum(start).reshape(start.shape) - 1
+    n_groups = int(group[-1, -1]) + 1
+    in_group = np.bincount(group.ravel(), minlength=n_groups)
+    y_in_group = np.bincount(group[is_y], minlength=n_groups)
+    x_in_group = in_group - y_in_group
+    x_before = np.cumsum(x_in_group) - x_in_group
+    x_before -= np.repeat(np.arange(n_blocks) * n_x, np.diff(group[:, 0], append=n_groups))
+    wins: NDArray[np.int64] = np.add.reduceat(y_in_group * (below * x_before + tie * x_in_group), group[:, 0])
     return wins
 
 
-def _wins_grid(x: Stack, y: Stack, side: Any) -> NDArray[np.int64]:
-    """Count the pairs x ≤ y (side "right") or x < y ("left") for every two blocks."""
-    y_flat = y.reshape(-1)
-    wins = np.empty((len(x), len(y)), dtype=np.int64)
-    for k, block in enumerate(np.sort(x, axis=1)):
-        wins[k] = np.searchsorted(block, y_flat, side=side).reshape(y.shape).sum(axis=1)
-    return wins
+def _wins_grid(x: Stack, y: Stack, *, below: int, tie: int) -> NDArray[np.int64]:
+    """Count `below` for each pair x < y, and `tie` for each pair x = y, for every two blocks."""
+    if x.shape[1] < y.shape[1]:
+        # The sample with smaller blocks is better in the place of y, and x < y is -y < -x.
+        return _wins_grid(-y, -x, below=below, tie=tie).T
+    n_cells, n_rows = len(x) * len(y), x.size + y.size
+    if compiled := fast.compiled(n_rows * (2e-7 + 7e-10 * n_cells**0.5)):
+        largest = below * x.shape[1]
+        # The smallest counters that have room for a few additions.
+        kind = next(k for k in (np.uint16, np.uint32, np.int64) if np.iinfo(k).max >= _ADDITIONS * largest)
+        counted = compiled.grid_wins(
+            *_in_order(x, compiled),
+            *_in_order(y, compiled),
+            below,
+            tie,
+            np.zeros((len(y), len(x)), kind),
+            np.iinfo(kind).max // largest,
+        )
+        return counted.T
+    wins = _wins_in_order(x, y, x_first=True)
+    if below == tie:
+        return wins
+    values = np.sort(np.concatenate([x.ravel(), y.ravel()]))
+    tied = (values[1:] == values[:-1]).any()
+    return tie * wins + (below - tie) * (_wins_in_order(x, y, x_first=False) if tied else wins)
+
+
+def _in_order(z: Stack, compiled: Any) -> tuple[Values, NDArray[np.int32]]:
+    """All values in order, and the block of each."""
+    flat = z.astype(np.float64, copy=False).ravel()
+    # Sorting is faster than finding the order: so sort the leading bits of the values, as integers in the same order,
+    # with the number of the value in place of the others, and put right what these would have told apart.
+    numbers = (1 << (len(flat) - 1).bit_length()) - 1
+    order = compiled.leading_bits(flat, numbers)
+    order.sort()
+    values = compiled.settle(flat, order, numbers, len(flat))
+    if len(values) < len(flat):
+        order = np.argsort(flat)
+        values = flat[order]
+    return values, (order // z.shape[1]).astype(np.int32)
+
+
+def _wins_in_order(x: Stack, y: Stack, *, x_first: bool) -> NDArray[np.int64]:
+    """Count the pairs x < y for every two blocks, and the ties too if `x_first`.
+
+    All values are put in order and cut into tiles. A y wins against the x of all tiles before its own, which is a
+    product of two tables of counts by tile and block, and against the x before it in its tile.
+    """
+    n_x, n_y = len(x), len(y)
+    blocks = [np.repeat(np.arange(n_x), x.shape[1]), np.repeat(np.arange(n_x, n_x + n_y), y.shape[1])]
+    both = [x.ravel(), y.ravel()]
+    order = np.argsort(np.concatenate(both if x_first else both[::-1]), kind="stable")
+    block = np.concatenate(blocks if x_first else blocks[::-1])[order]
+    side = int(np.clip(0.14 * (n_x * n_y) ** 0.5, 8, 128))
+    # Sums up to 2²⁴ are exact in float32.
+    kind = np.float32 if x.shape[1] * y.shape[1] <= 2**24 else np.float64
+    block = np.pad(block, (0, -len(block) % side), constant_values=n_x + n_y).reshape(-1, side)
+    wins = np.zeros((n_x, n_y), dtype=np.int64)
+    total = np.zeros((n_x, n_y), dtype=kind)
+    seen = np.zeros(n_x, dtype=kind)
+    for tiles in _batches(len(block), 4 * (n_x + n_y + 1)):
+        part = block[tiles]
+        cells = part + np.arange(len(part))[:, None] * (n_x + n_y + 1)
+        counts = np.bincount(cells.ravel(), minlength=len(part) * (n_x + n_y + 1)).reshape(len(part), -1).astype(kind)
+        x_counts, y_counts = counts[:, :n_x], counts[:, n_x : n_x + n_y]
+        up_to = np.cumsum(x_counts, axis=0) + seen
+        total += (up_to - x_counts).T @ y_counts
+        seen = up_to[-1]
+        is_x, is_y = part < n_x, (part >= n_x) & (part < n_x + n_y)
+        for gap in range(1, side):
+            pair = is_x[:, :-gap] & is_y[:, gap:]
+            np.add.at(wins.reshape(-1), part[:, :-gap][pair] * n_y + part[:, gap:][pair] - n_x, 1)
+    return wins + total.astype(np.int64)
+
+
+def _concordance(x: Stack, y: Stack) -> NDArray[np.int64]:
+    """Sum the signs of (x - x')(y - y') over the pairs of each block."""
+    n_rows = x.shape[1]
+    if compiled := fast.compiled(x.size * (8e-8 + 8e-11 * min(n_rows, _RANKS_UP_TO))):
+        if n_rows <= _COMPILED_PAIRS_UP_TO:
+            return compiled.concordance_of_pairs(x, y)
+        by_pairs = n_rows <= _COMPILED_RANKS_UP_TO
+        room = np.empty(n_rows, dtype=np.int16 if by_pairs else np.int64)
+        return compiled.concordance_by_rank(x, y, np.argsort(x, axis=1), np.argsort(y, axis=1), room, by_pairs)
+    if n_rows <= _KENDALL_PAIRS_UP_TO:
+        return _concordance_of_pairs(x, y)
+    # Concordant - discordant = all pairs - tied in x - tied in y + tied in both - 2·discordant.
+    y_ranks, order, tied_y = _ranks(y)
+    y_rank = np.empty(y.shape, dtype=np.int64)
+    y_rank.ravel()[order] = y_ranks
+    x_ranks, order, tied_x = _ranks(x)
+    y_rank = y_rank.ravel()[order]
+    tied_both = np.zeros(len(x), dtype=np.int64)
+    if tied_x.any():
+        # In order of x, then of y.
+        keys = x_ranks * n_rows + y_rank
+        keys.sort(axis=1)
+        tied_both = _tied_pairs(keys[:, 1:] != keys[:, :-1])
+        y_rank = keys - x_ranks * n_rows
+    inversions = _inversions_of_pairs(y_rank) if n_rows <= _RANKS_UP_TO else _inversions(y_rank)
+    return _pairs(n_rows) - tied_x - tied_y + tied_both - 2 * inversions
+
+
+def _concordance_of_pairs(x: Stack, y: Stack) -> NDArray[np.int64]:
+    """Sum the signs of (x - x')(y - y') over the pairs of each block, all rows at the same distance at once."""
+    n_rows = x.shape[1]
+    totals = np.empty(len(x), dtype=np.int64)
+    for batch in _batches(len(x), n_rows * _TILE // _STRETCH):
+        rows = [np.ascontiguousarray(column[batch].T) for column in (x, y)]
+        sums = np.zeros(rows[0].shape, dtype=np.int16)
+        for gap in range(1, n_rows):
+            signs = [_signs(column[gap:], column[:-gap]) for column in rows]
+            sums[gap:] += signs[0] * signs[1]
+        totals[batch] = sums.sum(axis=0, dtype=np.int64)
+    return totals
+
+
+def _signs(left: Values, right: Values) -> NDArray[np.int8]:
+    """The signs of left - right; the difference itself could overflow."""
+    return (left > right).view(np.int8) - (left < right).view(np.int8)
+
+
+def _inversions_of_pairs(ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Count the pairs i < j with a larger rank at i in each row, all at the same distance at once."""
+    n_rows = ranks.shape[1]
+    totals = np.zeros(len(ranks), dtype=np.int64)
+    for batch in _batches(len(ranks), n_rows * _TILE // _STRETCH):
+        rows = np.ascontiguousarray(ranks[batch].T, dtype=np.int16)
+        sums = np.zeros(rows.shape, dtype=np.uint8)
+        for gap in range(1, n_rows):
+            sums[gap:] += (rows[:-gap] > rows[gap:]).view(np.uint8)
+            if gap % 255 == 0 or gap == n_rows - 1:  # what a counter of 8 bits holds
+                totals[batch] += sums.sum(axis=0, dtype=np.int64)
+                sums[:] = 0
+    return totals
+
+
+def _ranks(z: Stack) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.int64]]:
+    """In order: ranks, equal for equal values, and places in the flattened stack; and the tied pairs of each row."""
+    n_blocks, n_rows = z.shape
+    order = np.argsort(z, axis=1)
+    order += np.arange(n_blocks)[:, None] * n_rows
+    values = z.ravel()[order]
+    new = values[:, 1:] != values[:, :-1]
+    if new.all():
+        return np.broadcast_to(np.arange(n_rows), z.shape), order, np.zeros(n_blocks, dtype=np.int64)
+    ranks = np.cumsum(np.pad(new, ((0, 0), (1, 0))), axis=1)
+    return ranks, order, _tied_pairs(new)
 
 
 def _tied_pairs(new: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -226,7 +384,7 @@ def _tied_pairs(new: NDArray[np.bool_]) -> NDArray[np.int64]:
     return tied
 
 
-def _inversions(y: Stack) -> NDArray[np.int64]:
+def _inversions(y: NDArray[Any]) -> NDArray[np.int64]:
     """Count the pairs i < j with y_i > y_j in each row: a merge sort, all rows and runs at once."""
     n_rows = y.shape[1]
     width = 1 << (n_rows - 1).bit_length()

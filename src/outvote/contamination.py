@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -251,6 +252,7 @@ def _check_amount(amount: object) -> None:
         )
 
 
+@lru_cache(maxsize=256, typed=True)
 def _exact(value: Amount) -> Fraction:
     """Return the decimal that was written, not the binary number nearest to it."""
     return value if isinstance(value, Fraction) else Fraction(str(value))

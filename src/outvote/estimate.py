@@ -157,6 +157,7 @@ def u_statistic(
     remainder: Remainder = "drop",
     alternative: Alternative = "two-sided",
     max_contamination: float | Contamination = 0.1,
+    n_jobs: int | None = None,
 ) -> RobustEstimate:
     """Estimate E h(Z_1, …, Z_d) by the median of U-statistics on blocks (MoU, MoU₂, …).
 
@@ -176,6 +177,9 @@ def u_statistic(
         Number of blocks (K), or one for each sample (K_X, K_Y).
     grid : {"full", "diagonal"}
         For several samples: every combination of blocks votes (MoU₂), or the k-th blocks together.
+    n_jobs : int or None
+        Blocks are evaluated in so many joblib jobs; -1 takes all processors, None one, or as many as the surrounding
+        ``joblib.parallel_config`` says. Beyond rounding, the numbers do not depend on it.
 
     Returns
     -------
@@ -200,6 +204,7 @@ def u_statistic(
         options: dict[str, Any] = {
             "kernel": kernel, "assume": assume, "vote": vote, "n_blocks": n_blocks, "partition": partition,
             "grid": grid, "nan_policy": nan_policy, "remainder": remainder, "rng": seed_of(rng),
+            "n_jobs": n_jobs,
         }  # fmt: skip
         return leave_open(
             contamination,
@@ -236,7 +241,7 @@ def u_statistic(
     ]
     plans, dealt = settle(plans, dealt, partition, together=grid == "diagonal")
     plan = GridPlan(plans, grid) if len(plans) > 1 else plans[0]
-    block_values = evaluate(named.fit(rows), rows, dealt, grid)
+    block_values = evaluate(named.fit(rows), rows, dealt, grid, n_jobs)
     sizes = [part.sizes for part in dealt]
     estimate, certificate = vote_on_kernel(plan, sizes, named.degrees, block_values, known, ask)
     return settings.result(

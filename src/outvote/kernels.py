@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote import closed_forms
+from outvote import closed_forms, fast
 
 Stack = NDArray[Any]
 Values = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
+#: The degrees of pairs of rows, from one sample and from two.
+_PAIRS = (2,)
+_CROSS = (1, 1)
 #: Tuples evaluated at once.
 _CHUNK = 65_536
 #: A block holds fewer tuples than the inverse of this.
@@ -306,11 +310,31 @@ def _ready(kernel: Kernel, samples: Sequence[NDArray[Any]]) -> Kernel:
         expected = _values(kernel, scalar, probes)
         function = scalar
         if kernel.vectorized is None:
-            function = _compiled(kernel, samples) or (
-                kernel.function if _takes_arrays(kernel, probes, expected) else scalar
-            )
+            ufunc = _compiled(kernel, samples)
+            if ufunc is not None and kernel.degrees in (_PAIRS, _CROSS):
+                _check_symmetric(kernel, scalar, probes, expected)
+                return _looped(kernel, ufunc)
+            function = ufunc or (kernel.function if _takes_arrays(kernel, probes, expected) else scalar)
     _check_symmetric(kernel, function, probes, expected)
-    return Kernel(function, kernel.degrees, kernel.bounds, True, kernel.name, kernel.zetas)
+    return _vectorized(kernel, function)
+
+
+def _vectorized(
+    kernel: Kernel,
+    function: Callable[..., Any],
+    aligned_form: Callable[..., Values] | None = None,
+    grid_form: Callable[..., Values] | None = None,
+) -> Kernel:
+    return Kernel(
+        function,
+        kernel.degrees,
+        kernel.bounds,
+        True,
+        kernel.name,
+        kernel.zetas,
+        aligned_form=aligned_form,
+        grid_form=grid_form,
+    )
 
 
 def _probe_tuples(degrees: tuple[int, ...], samples: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
@@ -354,7 +378,7 @@ def _takes_arrays(kernel: Kernel, probes: Sequence[Stack], expected: Values) -> 
 
 
 def _compiled(kernel: Kernel, samples: Sequence[NDArray[Any]]) -> Callable[..., Any] | None:
-    """For a numba function of numbers, return it as a ufunc."""
+    """For a numba function of numbers, return it as a ufunc, compiled when it is first called."""
     python_function = getattr(kernel.function, "py_func", None)
     if python_function is None or any(sample.ndim > 1 for sample in samples):
         return None
@@ -368,6 +392,44 @@ def _ufunc(python_function: Callable[..., Any]) -> Callable[..., Any]:
 
     ufunc: Callable[..., Any] = numba.vectorize(python_function)
     return ufunc
+
+
+def _looped(kernel: Kernel, ufunc: Callable[..., Any]) -> Kernel:
+    """Return the kernel of a numba function of two numbers, with compiled loops over pairs."""
+    careful = _vectorized(kernel, ufunc)
+    compiled = fast.compiled(math.inf)
+    if compiled is None:
+        return careful
+    if kernel.degrees == _PAIRS:
+        return _vectorized(
+            kernel, ufunc, aligned_form=partial(_within_by_loops, careful, compiled.sums_within(kernel.function))
+        )
+    loops = partial(_across_by_loops, careful, compiled.sums_across(kernel.function))
+    return _vectorized(
+        kernel,
+        ufunc,
+        aligned_form=lambda x, y: loops(x, y, np.arange(len(x)), np.arange(len(x))),
+        grid_form=lambda x, y: loops(x, y, *map(np.ravel, np.indices((len(x), len(y))))).reshape(len(x), len(y)),
+    )
+
+
+def _within_by_loops(kernel: Kernel, loops: Callable[..., Values], z: Stack) -> Values:
+    averages = loops(np.ascontiguousarray(z, dtype=np.float64)) / math.comb(z.shape[1], 2)
+    unclear = np.flatnonzero(~np.isfinite(averages))
+    if len(unclear):
+        averages[unclear] = _over_tuples(kernel, z[unclear])
+    return averages
+
+
+def _across_by_loops(
+    kernel: Kernel, loops: Callable[..., Values], x: Stack, y: Stack, x_blocks: Indices, y_blocks: Indices
+) -> Values:
+    totals = loops(*(np.ascontiguousarray(stack, dtype=np.float64) for stack in (x, y)), x_blocks, y_blocks)
+    averages = totals / (x.shape[1] * y.shape[1])
+    unclear = np.flatnonzero(~np.isfinite(averages))
+    if len(unclear):
+        averages[unclear] = _over_tuples(kernel, x[x_blocks[unclear]], y[y_blocks[unclear]])
+    return averages
 
 
 def _check_symmetric(kernel: Kernel, function: Callable[..., Any], probes: Sequence[Stack], expected: Values) -> None:
@@ -389,7 +451,14 @@ def _check_symmetric(kernel: Kernel, function: Callable[..., Any], probes: Seque
 
 
 def _values(kernel: Kernel, function: Callable[..., Any], slots: Sequence[Stack]) -> Values:
-    """Call the function and check what it returns; a value too large for a float is infinite, and no warning."""
+    """Call the function and check what it returns."""
+    array = _called(kernel, function, slots)
+    _refuse_nan(kernel, array)
+    return array.astype(np.float64, copy=False)
+
+
+def _called(kernel: Kernel, function: Callable[..., Any], slots: Sequence[Stack]) -> NDArray[Any]:
+    """Call the function; a value too large for a float is infinite, and no warning."""
     length = len(slots[0])
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         array = np.asarray(function(*slots))
@@ -399,9 +468,12 @@ def _values(kernel: Kernel, function: Callable[..., Any], slots: Sequence[Stack]
         raise ValueError(
             f"kernel {kernel.name!r} returned shape {array.shape} for {length} tuples; expected {(length,)}"
         )
-    if np.isnan(array).any():
+    return array
+
+
+def _refuse_nan(kernel: Kernel, values: NDArray[Any]) -> None:
+    if np.isnan(values).any():
         raise ValueError(f"kernel {kernel.name!r} returned NaN for a tuple of finite rows")
-    return array.astype(np.float64, copy=False)
 
 
 def _equal(values: Values, expected: Values) -> bool:
@@ -428,18 +500,59 @@ def _averages(kernel: Kernel, stacks: Sequence[Stack], scale: float) -> Values:
     n_tuples = math.prod(math.comb(b, d) for b, d in zip(sizes, kernel.degrees, strict=True))
     width = max(math.prod(stack.shape[2:]) for stack in stacks)
     chunk = max(1, _CHUNK // width)
-    for slots in tuple_chunks(sizes, kernel.degrees, chunk):
-        length = len(slots[0][1])
+    for length, take in _tuples(sizes, kernel.degrees, chunk):
         step = max(1, chunk // length)
         for low in range(0, n_blocks, step):
             batch = slice(low, min(low + step, n_blocks))
-            arguments = [
-                stacks[s][batch][:, rows].reshape(-1, *stacks[s].shape[2:]).astype(np.float64, copy=False)
-                for s, rows in slots
-            ]
-            values = _values(kernel, kernel.function, arguments)
-            totals[batch] += (values * scale).reshape(-1, length).sum(axis=1)
+            arguments = [rows.astype(np.float64, copy=False) for rows in take([stack[batch] for stack in stacks])]
+            values = _called(kernel, kernel.function, arguments)
+            scaled = values if scale == 1.0 else values * scale
+            sums = scaled.reshape(-1, length).sum(axis=1, dtype=np.float64)
+            if np.isnan(sums).any():  # infinities of both signs are none of the function's doing
+                _refuse_nan(kernel, values)
+            totals[batch] += sums
     return totals / n_tuples
+
+
+def _tuples(
+    sizes: tuple[int, ...], degrees: tuple[int, ...], chunk: int
+) -> Iterator[tuple[int, Callable[[Sequence[Stack]], list[Stack]]]]:
+    """Yield the tuples of a block in chunks: how many there are, and how to take them from stacks, an array a slot.
+
+    Pairs come in tiles, whose rows are repeated rather than looked up.
+    """
+    if degrees not in (_PAIRS, _CROSS):
+        for slots in tuple_chunks(sizes, degrees, chunk):
+            yield len(slots[0][1]), partial(_take, slots=slots)
+        return
+    side = max(1, math.isqrt(chunk))
+    for top in range(0, sizes[0], side):
+        height = min(side, sizes[0] - top)
+        for left in range(0, sizes[-1], side):
+            width = min(side, sizes[-1] - left)
+            if degrees == _CROSS or left > top:
+                yield height * width, partial(_tile, rows=slice(top, top + height), columns=slice(left, left + width))
+            elif left == top and height > 1:
+                yield math.comb(height, 2), partial(_take, slots=[(0, top + rows) for rows in _triangle(height)])
+
+
+@lru_cache(maxsize=8)
+def _triangle(side: int) -> tuple[Indices, Indices]:
+    return np.triu_indices(side, 1)
+
+
+def _tile(stacks: Sequence[Stack], rows: slice, columns: slice) -> list[Stack]:
+    """Every row of the first stack with every one of the last, block by block, as new arrays."""
+    sides = stacks[0][:, rows, None], stacks[-1][:, None, columns]
+    shape = (len(sides[0]), sides[0].shape[1], sides[1].shape[2])
+    slots = [np.empty((*shape, *side.shape[3:])) for side in sides]
+    for slot, side in zip(slots, sides, strict=True):
+        slot[:] = side
+    return [slot.reshape(-1, *slot.shape[3:]) for slot in slots]
+
+
+def _take(stacks: Sequence[Stack], slots: Sequence[tuple[int, Indices]]) -> list[Stack]:
+    return [stacks[s].take(rows, axis=1).reshape(-1, *stacks[s].shape[2:]) for s, rows in slots]
 
 
 def tuple_chunks(

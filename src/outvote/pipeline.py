@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -114,8 +115,8 @@ class Settings:
             self.seed,
             stream=stream,
             remainder=self.remainder,
-            # A median feels how few places a block has in a rotation; votes in which every block pulls do not.
-            rotate=plan.vote != "median" or plan.block_size >= 1024,
+            # A median feels how few places a block has in one pass; votes in which every block pulls do not.
+            one_pass=self.partition == "uniform" or plan.vote != "median" or plan.block_size >= 256,
             columns=columns,
         )
         (plan,), (dealt,) = settle((plan,), [dealt], self.partition)
@@ -198,19 +199,46 @@ def block_means_of(rows: NDArray[Any], dealt: Partition) -> NDArray[np.float64]:
 
 
 def evaluate(
-    kernel: Kernel, rows: Sequence[NDArray[Any]], dealt: Sequence[Partition], grid: Grid
+    kernel: Kernel, rows: Sequence[NDArray[Any]], dealt: Sequence[Partition], grid: Grid, n_jobs: int | None = None
 ) -> NDArray[np.float64]:
     """Evaluate a U-statistic on blocks: on all combinations of them, or on the k-th of each sample."""
     if grid == "full" and len(rows) > 1:
         values = np.empty(tuple(map(len, dealt)))
         for groups in itertools.product(*(list(blocks_by_size([part])) for part in dealt)):
-            stacks = [part.stack(x, blocks) for part, x, blocks in zip(dealt, rows, groups, strict=True)]
-            values[np.ix_(*groups)] = kernel.grid(*stacks)
+            first, *others = (part.stack(x, blocks) for part, x, blocks in zip(dealt, rows, groups, strict=True))
+            found = _in_jobs(kernel.grid, [first], others, n_jobs)
+            if found.shape == values.shape:  # all blocks of a sample have one size
+                return found
+            values[np.ix_(*groups)] = found
         return values
     values = np.empty(len(dealt[0]))
     for blocks in blocks_by_size(dealt):
-        values[blocks] = kernel.aligned(*(part.stack(x, blocks) for part, x in zip(dealt, rows, strict=True)))
+        stacks = [part.stack(x, blocks) for part, x in zip(dealt, rows, strict=True)]
+        values[blocks] = _in_jobs(kernel.aligned, stacks, [], n_jobs)
     return values
+
+
+def _in_jobs(
+    function: Callable[..., NDArray[np.float64]],
+    stacks: Sequence[NDArray[Any]],
+    others: Sequence[NDArray[Any]],
+    n_jobs: int | None,
+) -> NDArray[np.float64]:
+    """Evaluate blocks in several joblib jobs: each has some blocks of `stacks`, and the `others` whole."""
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0):
+        raise ValueError(f"n_jobs={n_jobs!r} must be a number of jobs, -1 for all processors, or None")
+    if n_jobs == 1 or (n_jobs is None and "joblib" not in sys.modules):
+        return function(*stacks, *others)
+    from joblib import Parallel, delayed, effective_n_jobs
+
+    jobs = min(effective_n_jobs(n_jobs), len(stacks[0]))
+    if jobs == 1:
+        return function(*stacks, *others)
+    cuts = [len(stacks[0]) * i // jobs for i in range(jobs + 1)]
+    parts = Parallel(n_jobs=n_jobs)(
+        delayed(function)(*(stack[low:high] for stack in stacks), *others) for low, high in itertools.pairwise(cuts)
+    )
+    return np.concatenate(parts)
 
 
 def per_column(assume: Any, n_columns: int) -> list[Any]:
@@ -223,6 +251,8 @@ def per_column(assume: Any, n_columns: int) -> list[Any]:
 
 def within_bounds(rows: NDArray[Any], n_corrupt: int, assume: Sequence[Any], name: str) -> tuple[NDArray[Any], str]:
     """Neutralise rows outside the bounds that clean rows are known to have: they are corrupt for certain."""
+    if not any(isinstance(one, Bounded) for one in assume):
+        return rows, ""
     outside = np.zeros(len(rows), dtype=bool)
     for column, one in zip(rows.reshape(len(rows), -1).T, assume, strict=True):
         if isinstance(one, Bounded):

@@ -79,7 +79,7 @@ class BlockPlan:
         """Whether the clean blocks are in the majority when `n_corrupt` rows are corrupt."""
         return self.n_corrupt <= self.survives
 
-    def partition(self, rng: Rng = None, kind: PartitionKind = "random", *, rotate: bool = False) -> Partition:
+    def partition(self, rng: Rng = None, kind: PartitionKind = "random", *, one_pass: bool = False) -> Partition:
         """Deal the rows into blocks.
 
         Parameters
@@ -88,8 +88,8 @@ class BlockPlan:
             Seed.
         kind : {"random", "uniform", "hash", "contiguous"}
             How; none looks at the values.
-        rotate : bool
-            Permit the one-pass rotation, which is right for sums only.
+        one_pass : bool
+            Permit partitions that add up blocks in one pass, which are right for sums only.
 
         Returns
         -------
@@ -102,7 +102,7 @@ class BlockPlan:
         >>> len(blocks), len(blocks[0]), len(blocks.left_out)
         (27, 3, 19)
         """
-        return draw(kind, self.n_rows, self.n_blocks, seed_of(rng), remainder=self.remainder, rotate=rotate)
+        return draw(kind, self.n_rows, self.n_blocks, seed_of(rng), remainder=self.remainder, one_pass=one_pass)
 
     def explain(self) -> str:
         """Say in plain sentences how many blocks there are, why, and what they survive."""

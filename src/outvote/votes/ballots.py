@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,14 +83,22 @@ def ballot(
         smallest = tuple(int(size.min()) for size in sizes)
         return Ballot("median", float(grid_radius(tuple(map(len, sizes)), tuple(n_bad), smallest, **terms)))
     n_blocks, bad = len(sizes[0]), sum(n_bad)
-    equal = all(bool(np.all(size == size[0])) for size in sizes)
+    equal = all(size.min() == size.max() for size in sizes)
     if vote == "median" and not equal:
         return Ballot(vote, unequal_radius(bad, tuple(sizes), **terms))
     if vote == "soft" and not equal:
         sds = terms["assume"].tail(tuple(size.astype(np.float64) for size in sizes), terms["degrees"]).sd
         return _soft(n_blocks, bad, soft_scale(np.broadcast_to(sds, (n_blocks,)), bad, terms["adversary"]), terms)
     # Equal sizes, or the smallest for all.
-    return at_size(vote, n_blocks, bad, tuple(int(size.min()) for size in sizes), terms)
+    smallest = tuple(int(size.min()) for size in sizes)
+    return _remembered(vote, n_blocks, bad, smallest, (*terms.items(), ("degrees", tuple(terms["degrees"]))))
+
+
+@lru_cache(maxsize=256)
+def _remembered(
+    vote: str, n_blocks: int, n_bad: int, sizes: tuple[int, ...], terms: tuple[tuple[str, Any], ...]
+) -> Ballot:
+    return at_size(vote, n_blocks, n_bad, sizes, cast(Terms, dict(terms)))
 
 
 def at_size(vote: str, n_blocks: int, n_bad: int, sizes: tuple[int, ...], terms: Terms) -> Ballot:

@@ -41,14 +41,17 @@ LOG_2 = math.log(2)
 
 
 def median_of(values: Floats) -> Floats:
-    """Take numpy's median over the first axis, without overflow in the mean of the middle two."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        median = np.asarray(np.median(values, axis=0))
-        if not np.isfinite(median).all():
-            low, high = (len(values) - 1) // 2, len(values) // 2
-            middle = np.partition(values, [low, high], axis=0)
-            median = np.where(np.isfinite(median), median, middle[low] / 2 + middle[high] / 2)
-    return median
+    """Take numpy's median over the first axis, without overflow in the mean of the middle two; NaN if there is one."""
+    low, high = (len(values) - 1) // 2, len(values) // 2
+    ordered = np.partition(values, [low, high, -1], axis=0)  # NaN goes last
+    if low == high:
+        median = ordered[low]
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            median = (ordered[low] + ordered[high]) / 2
+            if not np.isfinite(median).all():
+                median = np.where(np.isfinite(median), median, ordered[low] / 2 + ordered[high] / 2)
+    return np.where(np.isnan(ordered[-1]), np.nan, median)
 
 
 def mad(values: Floats) -> float:

@@ -116,7 +116,7 @@ def best_n_blocks(
     rounds, coarse, fine = {1: (2, 28, 10), 2: (2, 12, 8)}.get(len(axes), (2, 6, 5))
     useful = 2 * math.floor(20 * (sum(n_corrupt) - log_delta + 1)) + 1
     if math.prod((most[a] - least[a]) // 2 + 1 for a in axes) <= 1024:  # few enough to try them all
-        rounds, coarse, useful = 0, 1024, 1024
+        rounds, coarse, useful = 0, 1024, max(most.values())
     tried = [snap(odd_grid(least[a], max(least[a], min(most[a], useful)), coarse), a) for a in axes]
     smallest, chosen = math.inf, [float(k[0]) for k in tried]
     for step in range(rounds + 1):

@@ -1,0 +1,4 @@
+"""Speed and memory beside what else one would call: ``make bench`` (run.py), ``make comparison`` (compare.py).
+
+A group of rows is a module ``rows_NAME.py`` with a function ``rows(quick)``; run.py lists the groups.
+"""

@@ -1,0 +1,28 @@
+"""Starting up, each time in a new interpreter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from .measure import Job, Row
+
+
+def python(code: str) -> Job:
+    """Run code in a new interpreter."""
+
+    def run() -> None:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1])
+
+    return run
+
+
+def rows(quick: bool) -> list[Row]:
+    """Import, and the first answer."""
+    first = "import numpy as np, outvote as ov; ov.mean(np.arange(1e4))"
+    return [
+        Row("import outvote", "import numpy", 1.1, python("import outvote"), python("import numpy")),
+        Row("import outvote and the first mean, of 1e4", "import numpy", 3.0, python(first), python("import numpy")),
+    ]

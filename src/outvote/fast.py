@@ -1,0 +1,33 @@
+"""Whether compiled forms are at hand: numba, the `fast` extra, is imported only for work that repays the wait."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from types import ModuleType
+
+#: Loading numba and what it compiled before takes about this long.
+_WORTH_SECONDS = 1.0
+
+_numpy_seconds = 0.0
+
+
+def compiled(seconds: float) -> ModuleType | None:
+    """Return :mod:`outvote.compiled` if it would help, else None: the numpy form gives the same numbers.
+
+    `seconds` says how long the numpy form takes, roughly. Once the numpy forms of this process have taken as long as
+    loading numba does, it is loaded, and used from then on; without numba, or with ``NUMBA_DISABLE_JIT=1`` in the
+    environment, never.
+    """
+    global _numpy_seconds
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return None
+    loaded = sys.modules.get("outvote.compiled")
+    if loaded is not None:
+        return loaded
+    _numpy_seconds += seconds
+    if _numpy_seconds < _WORTH_SECONDS or importlib.util.find_spec("numba") is None:
+        return None
+    return importlib.import_module("outvote.compiled")

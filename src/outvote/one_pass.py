@@ -1,0 +1,340 @@
+"""Partitions that add up blocks in one pass over the rows, for statistics of degree 1 on long inputs.
+
+*Segments* deals short segments of rows; *Drawn* draws a block for every row. Neither looks at the values, both give
+every block as many rows, and both add numbers in the same order with numba and without.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote import fast
+from outvote.dealt import WIDE, Indices, Partition, from_labels
+
+Remainder = Literal["drop", "spread"]
+
+#: Values added at once: the totals of a group stay in the cache.
+_GROUP = 65_536
+#: Consecutive values that are dealt together.
+_SEGMENT = 128
+#: Stretches of the rows that a group takes its segments from.
+_STRETCHES = 16
+#: Every block takes as many rows of a group as any other: with few groups that would show.
+_FEWEST_GROUPS = 64
+#: Places of a block, over all deals, at least the first number, the second where the totals stay below so many values:
+#: blocks with places in one segment move together when the rows are in order, so each has places in many.
+_PLACES = (16, 64)
+_TOTALS = 2**19
+#: Deals share the groups where a group has few places; more of them would cost more than the sums.
+_MOST_DEALS = 4
+#: Rounds of the permutation that puts rows in random order.
+_ROUNDS = 6
+#: Below this many values a permutation is cheap enough.
+ONE_PASS_FROM = 2**20
+
+
+class _OnePass(Partition):
+    """A partition that knows its sums; the rows of each block are listed only when asked for."""
+
+    @cached_property
+    def _gathered(self) -> Partition:
+        return from_labels(self.labels, len(self))
+
+    def __getitem__(self, k: Any) -> Any:
+        return self._gathered[k]
+
+    def stack(self, x: NDArray[Any], blocks: Indices) -> NDArray[Any]:
+        """Return the rows of some blocks of one size, gathered."""
+        return self._gathered.stack(x, blocks)
+
+
+class Segments(_OnePass):
+    """Groups of short segments of rows, shuffled; each block owns some places of every group.
+
+    A group takes segments, a few hundred rows each, from several stretches of the rows at once, so that rows in order
+    fill no group with equals; they go to its places in random order, from a random place on. A block owns G/K places,
+    drawn at random: sums take one pass and no gather of rows. Every block takes as many rows of a group as any other:
+    right for sums, wrong for pairs. Where G/K is small the groups take turns between a few deals of the places, the
+    powers of one random permutation P: in deal m, block k owns the places P^{m+1}(i) for i from k·G/K on.
+    """
+
+    def __init__(self, n_rows: int, n_blocks: int, columns: int, remainder: Remainder, rng: np.random.Generator):
+        size = n_rows // n_blocks
+        few, many = _PLACES
+        wanted = max(_GROUP // (n_blocks * columns), min(many, max(few, _TOTALS // (n_blocks * columns))))
+        at_once = max(_GROUP // (n_blocks * columns), -(-wanted // _MOST_DEALS))
+        places = max(1, min(at_once, n_rows // (n_blocks * _FEWEST_GROUPS)))
+        self._group = n_blocks * places
+        self._n_groups = size * n_blocks // self._group
+        self._segment = min(self._group, max(1, _SEGMENT // columns))
+        n_segments = self._group // self._segment
+        self._ranks = _shuffles(rng, self._n_groups, n_segments)
+        self._offsets = rng.integers(self._group, size=self._n_groups)
+        # Each stretch is read from a row of its own; all begin at a random row.
+        self._each = n_segments // _STRETCHES
+        self._begin = rng.integers(max(1, self._each * self._n_groups), size=_STRETCHES)
+        self._start = int(rng.integers(n_rows))
+        self._n_deals = min(_MOST_DEALS, -(-min(wanted, many) // places))
+        self._deals = rng.integers(self._n_deals, size=self._n_groups)
+        self._permutation = rng.permutation(self._group)
+        # The rows that make no whole group have a deal of their own, and some of them may be left over.
+        rest = (self._start + np.arange(self._n_groups * self._group, n_rows)) % n_rows
+        rng.shuffle(rest)
+        n_last = size * n_blocks - self._n_groups * self._group
+        self._last, rest = rest[:n_last], rest[n_last:]
+        sizes = np.full(n_blocks, size)
+        self._extra_rows = self._extra_blocks = rest[:0]
+        if remainder == "spread":
+            self._extra_rows, rest = rest, rest[:0]
+            self._extra_blocks = rng.choice(n_blocks, size=len(self._extra_rows), replace=False)
+            sizes[self._extra_blocks] += 1
+        super().__init__(n_rows, sizes, rest, None)
+
+    @staticmethod
+    def allowed(n_rows: int, n_blocks: int, columns: int) -> bool:
+        """Whether there are rows enough for one pass to pay, and groups enough for it to be random."""
+        return columns < WIDE and n_rows * columns >= ONE_PASS_FROM and n_rows // n_blocks >= _FEWEST_GROUPS
+
+    def _pieces(self, groups: Indices) -> tuple[Indices, Indices]:
+        """The segments of some groups, numbered from the first row on, and the few rows that follow them in each."""
+        n_segments, each = self._ranks.shape[1], self._each
+        from_stretches, length = _STRETCHES * each, each * self._n_groups
+        segments = np.empty((len(groups), n_segments), dtype=np.int64)
+        step = (groups[:, None] * each + np.arange(each))[:, None] + self._begin[:, None]
+        spread = step % max(length, 1) + length * np.arange(_STRETCHES)[:, None]
+        segments[:, :from_stretches] = spread.reshape(len(groups), from_stretches)
+        others = n_segments - from_stretches
+        segments[:, from_stretches:] = _STRETCHES * length + groups[:, None] * others + np.arange(others)
+        short = self._n_groups * n_segments * self._segment + groups * (self._group - n_segments * self._segment)
+        return segments, (self._start + short) % self.n_rows
+
+    @property
+    def labels(self) -> Indices:
+        """The block of each row, -1 for a row left out."""
+        owners = np.empty((self._n_deals, self._group), dtype=np.intp)
+        owned = np.arange(self._group)
+        for deal in range(self._n_deals):
+            owned = self._permutation[owned]
+            owners[deal, owned] = np.repeat(np.arange(len(self)), self._group // len(self))
+        labels = np.full(self.n_rows, -1)
+        for group, rows in self._in_order_of_place(np.arange(self.n_rows), np.arange(self._n_groups)):
+            labels[rows] = np.roll(owners[self._deals[group]], -self._offsets[group])
+        labels[self._last] = np.repeat(np.arange(len(self)), len(self._last) // len(self))
+        labels[self._extra_rows] = self._extra_blocks
+        return labels
+
+    def _in_order_of_place(self, x: NDArray[Any], groups: Indices) -> Iterator[tuple[int, NDArray[Any]]]:
+        """The rows of each group in the order of the places they go to, from its random place on."""
+        segments, shorts = self._pieces(groups)
+        n_segments, size = segments.shape[1], self._segment
+        # Whole segments up to the last row, perhaps one that goes on from the top, and those after it.
+        n_first, cut = divmod(self.n_rows - self._start, size)
+        again = n_first + (cut > 0)
+        first = x[self._start : self.n_rows - cut].reshape(n_first, size, *x.shape[1:])
+        top = x[again * size - (self.n_rows - self._start) : self._start]
+        second = top[: len(top) // size * size].reshape(-1, size, *x.shape[1:])
+        rows = np.empty((self._group, *x.shape[1:]), dtype=x.dtype)
+        placed = rows[: n_segments * size].reshape(n_segments, size, *x.shape[1:])
+        order = np.empty(n_segments, dtype=np.intp)
+        for group, numbers, short in zip(groups, segments, shorts, strict=True):
+            order[self._ranks[group]] = numbers
+            if len(first):
+                np.take(first, order, axis=0, out=placed, mode="clip")
+            late = np.flatnonzero(order >= again)
+            placed[late] = second[order[late] - again]
+            for place in np.flatnonzero((order >= n_first) & (order < again)):
+                placed[place] = _cyclic(x, self._start + n_first * size, size)
+            rows[n_segments * size :] = _cyclic(x, int(short), self._group - n_segments * size)
+            yield int(group), rows
+
+    def _add_groups(self, x: NDArray[Any], groups: Indices, scale: float, totals: NDArray[np.float64]) -> None:
+        """Add groups of rows to the totals of their places."""
+        width = math.prod(x.shape[1:])
+        ready = None
+        if scale == 1.0 and (x.ndim == 1 or x.flags.c_contiguous) and x.dtype.isnative:
+            ready = fast.compiled(2e-9 * len(groups) * self._group * width)
+        if ready is not None:
+            segments, shorts = self._pieces(groups)
+            segments = (self._start + segments * self._segment) % self.n_rows
+            fits = (segments + self._segment <= self.n_rows).all(axis=1)  # not the group that goes on from the top
+            fits &= shorts + self._group - segments.shape[1] * self._segment <= self.n_rows
+            now = np.flatnonzero(fits)
+            ready.add_segments(
+                x.reshape(-1), segments[now] * width, shorts[now] * width, self._ranks[groups[now]],
+                self._offsets[groups[now]] * width, self._segment * width, totals.reshape(-1),
+            )  # fmt: skip
+            groups = groups[~fits]
+        for group, rows in self._in_order_of_place(x, groups):
+            rows = rows if scale == 1.0 else rows * scale
+            split = self._group - int(self._offsets[group])
+            totals[self._offsets[group] :] += rows[:split]
+            totals[: self._offsets[group]] += rows[split:]
+
+    def sums(self, x: NDArray[Any], scale: float = 1.0) -> NDArray[np.float64]:
+        """Sum the rows of each block, times `scale`, in float64, in one pass over `x`."""
+        # Σ_m total_m at P^{m+1}(i), innermost deal first.
+        dealt = np.zeros((self._group, *x.shape[1:]))
+        for deal in reversed(range(self._n_deals)):
+            self._add_groups(x, np.flatnonzero(self._deals == deal), scale, dealt)
+            dealt = dealt[self._permutation]
+        sums: NDArray[np.float64] = dealt.reshape(len(self), -1, *x.shape[1:]).sum(axis=1)
+        last = x[self._last] * scale
+        sums += last.reshape(len(self), -1, *x.shape[1:]).sum(axis=1, dtype=np.float64)
+        sums[self._extra_blocks] += x[self._extra_rows] * scale
+        return sums
+
+
+class Drawn(_OnePass):
+    """A uniformly random balanced partition: a block is drawn for every row, then the surplus of some blocks moves.
+
+    The block of row i is a hash of i, so a first pass only counts. Blocks with too many rows give up some at random
+    to those with too few (and to the rows left out); a second pass adds up. Whatever the rows are called, the result
+    has the same law, and fixed block sizes: such a law is uniform over the partitions of these sizes.
+    """
+
+    def __init__(self, n_rows: int, n_blocks: int, remainder: Remainder, rng: np.random.Generator):
+        self._keys = rng.integers(2**32, size=2 * (-(-n_rows // 2**32)), dtype=np.uint32)
+        sizes = np.full(n_blocks, n_rows // n_blocks)
+        if remainder == "spread":
+            sizes[rng.choice(n_blocks, size=n_rows % n_blocks, replace=False)] += 1
+        surplus = self._count(n_rows, n_blocks) - sizes
+        # Too many rows here, too few there; block number K stands for the rows in no block.
+        short = np.append(np.maximum(-surplus, 0), n_rows - sizes.sum())
+        targets = rng.permutation(np.repeat(np.arange(n_blocks + 1), short))
+        moved = self._pick(n_rows, np.maximum(surplus, 0), rng)
+        self._moved, self._targets = _sorted_together(moved, targets, n_blocks + 1)
+        super().__init__(n_rows, sizes, self._moved[self._targets == n_blocks], None)
+
+    @staticmethod
+    def allowed(n_rows: int, n_blocks: int, columns: int) -> bool:
+        """Whether two passes pay: few rows move if blocks are large."""
+        return columns == 1 and n_rows >= ONE_PASS_FROM and n_rows // n_blocks >= _FEWEST_GROUPS
+
+    def _count(self, n_rows: int, n_blocks: int) -> NDArray[np.int64]:
+        ready = fast.compiled(5e-9 * n_rows)
+        if ready is not None:
+            return ready.count_drawn(self._keys, n_rows, n_blocks)
+        counts = np.zeros(n_blocks, dtype=np.int64)
+        for low in range(0, n_rows, _GROUP):
+            rows = np.arange(low, min(low + _GROUP, n_rows))
+            counts += np.bincount(_drawn(self._keys, rows, n_blocks), minlength=n_blocks)
+        return counts
+
+    def _pick(self, n_rows: int, surplus: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Rows of the blocks with a surplus, as many as that: the first met when all rows are read in random order."""
+        bits = max(1, (n_rows - 1).bit_length())
+        keys = rng.integers(2**bits, size=(_ROUNDS, 2), dtype=np.uint64)
+        ready = fast.compiled(5e-8 * len(surplus) * int(surplus.max()))
+        if ready is not None:
+            return ready.pick_drawn(self._keys, n_rows, keys, np.uint64(bits), surplus.copy())
+        picked: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
+        left = surplus.copy()
+        for low in range(0, 2**bits, _GROUP):
+            if not left.any():
+                break
+            scrambled = _scrambled(np.arange(low, min(low + _GROUP, 2**bits), dtype=np.uint64), keys, bits)
+            rows = scrambled[scrambled < n_rows].astype(np.int64)
+            blocks = _drawn(self._keys, rows, len(left))
+            wanted = left[blocks] > 0
+            rows, blocks = rows[wanted], blocks[wanted]
+            order = np.argsort(blocks, kind="stable")
+            counts = np.bincount(blocks, minlength=len(left))
+            rank = np.arange(len(rows)) - (np.cumsum(counts) - counts)[blocks[order]]
+            taken = np.sort(order[rank < left[blocks[order]]])
+            picked.append(rows[taken])
+            left -= np.bincount(blocks[taken], minlength=len(left))
+        return np.concatenate(picked)
+
+    def _blocks(self, low: int, high: int) -> NDArray[np.int64]:
+        """The blocks of rows `low` to `high`, K for those left out."""
+        blocks = _drawn(self._keys, np.arange(low, high), len(self))
+        moved = slice(*np.searchsorted(self._moved, [low, high]))
+        blocks[self._moved[moved] - low] = self._targets[moved]
+        return blocks
+
+    @property
+    def labels(self) -> Indices:
+        """The block of each row, -1 for a row left out."""
+        labels = self._blocks(0, self.n_rows)
+        labels[self.left_out] = -1
+        return labels
+
+    def sums(self, x: NDArray[Any], scale: float = 1.0) -> NDArray[np.float64]:
+        """Sum the rows of each block, times `scale`, in float64, in one pass over `x`."""
+        n_blocks = len(self) + 1
+        at_once = -(-max(_GROUP, 8 * n_blocks) // _GROUP) * _GROUP
+        ready = fast.compiled(5e-9 * len(x)) if scale == 1.0 and x.dtype.isnative else None
+        if ready is not None:
+            return ready.add_drawn(x, self._keys, len(self), self._moved, self._targets, at_once)[:-1]
+        sums, lost = np.zeros(n_blocks), np.zeros(n_blocks)
+        for low in range(0, self.n_rows, at_once):
+            high = min(low + at_once, self.n_rows)
+            rows = x[low:high].astype(np.float64, copy=False)
+            rows = rows if scale == 1.0 else rows * scale
+            _add(sums, lost, np.bincount(self._blocks(low, high), weights=rows, minlength=n_blocks))
+        return (sums + lost)[:-1]
+
+
+def _drawn(keys: NDArray[np.uint32], rows: NDArray[np.int64], n_blocks: int) -> NDArray[np.int64]:
+    """Hash row numbers to blocks: a multiplicative mixing of 32 bits, with keys for every 2³² rows."""
+    part = rows >> 32
+    one, two = (keys[0], keys[1]) if len(keys) == 2 else (keys[2 * part], keys[2 * part + 1])
+    z = rows.astype(np.uint32) ^ one
+    z = (z ^ (z >> np.uint32(16))) * np.uint32(0x21F0AAAD)
+    z ^= two
+    z = (z ^ (z >> np.uint32(15))) * np.uint32(0xD35A2D97)
+    z ^= z >> np.uint32(15)
+    return ((z.astype(np.uint64) * np.uint64(n_blocks)) >> np.uint64(32)).astype(np.int64)
+
+
+def _sorted_together(rows: Indices, blocks: Indices, n_blocks: int) -> tuple[Indices, Indices]:
+    """Sort pairs by row; sorting numbers is faster than finding their order."""
+    if len(rows) and int(rows.max()) >= 2**63 // n_blocks - 1:
+        order = np.argsort(rows)
+        return rows[order], blocks[order]
+    both = np.sort(rows * n_blocks + blocks)
+    rows = both // n_blocks
+    return rows, both - rows * n_blocks
+
+
+def _scrambled(z: NDArray[np.uint64], keys: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
+    """Permute the numbers of so many bits: each step (xor, shift, multiply by an odd number) can be undone."""
+    mask, half = np.uint64(2**bits - 1), np.uint64(bits // 2 + 1)
+    for odd, key in keys:
+        z = ((z ^ key) * (odd | np.uint64(1))) & mask
+        z = z ^ (z >> half)
+    return z
+
+
+def _add(sums: NDArray[np.float64], lost: NDArray[np.float64], part: NDArray[Any]) -> None:
+    """Add `part` to the sums, and what rounding loses to `lost`."""
+    total = sums + part
+    larger = np.abs(sums) >= np.abs(part)
+    lost += np.where(larger, (sums - total) + part, (part - total) + sums)
+    sums[:] = total
+
+
+def _shuffles(rng: np.random.Generator, count: int, length: int) -> NDArray[np.uint32]:
+    """Draw `count` permutations of `length` items: sort random keys that end in the item."""
+    bits = (length - 1).bit_length()
+    dtype: Any = np.uint32 if bits <= 10 else np.uint64
+    whole = 2 ** np.iinfo(dtype).bits
+    keys = rng.integers(0, whole, size=(count, length), dtype=dtype)
+    keys &= dtype(whole - 2**bits)
+    keys |= np.arange(length, dtype=dtype)
+    keys.sort(axis=1)
+    keys &= dtype(2**bits - 1)
+    return keys.astype(np.uint32, copy=False)
+
+
+def _cyclic(x: NDArray[Any], start: int, length: int) -> NDArray[Any]:
+    """Rows start, start + 1, … of `x`, going on from the top after the last one."""
+    if start + length <= len(x):
+        return x[start : start + length]
+    return np.concatenate([x[start:], x[: start + length - len(x)]])
