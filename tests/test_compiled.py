@@ -18,6 +18,7 @@ import outvote as ov
 from outvote import closed_forms, one_pass
 from outvote.kernels import KERNELS, Kernel
 from outvote.partition import draw
+from outvote.votes.soft import soft_tuning, soft_vote
 
 numba = pytest.importorskip("numba")
 compiled = pytest.importorskip("outvote.compiled")
@@ -325,3 +326,21 @@ def test_sums_stay_precise_far_from_zero(kind, module):
         means = dealt.sums(x) / dealt.sizes
     for k in range(0, n_blocks, 25):
         assert means[k] == pytest.approx(math.fsum(x[dealt[k]]) / dealt.sizes[k], rel=1e-14, abs=0)
+
+
+# --- votes ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_bad", [0, 3, 40])
+@pytest.mark.parametrize("offset", [0.0, 1e8, -1e-9])
+@pytest.mark.parametrize("n_votes", [5, 513, 9000])
+def test_soft_votes_are_the_same(n_votes, offset, n_bad):
+    if 2 * n_bad >= n_votes:
+        return
+    votes = offset + np.random.default_rng(n_votes).exponential(size=n_votes)
+    votes[:n_bad] = [math.inf, -1e300, 1e5] * 13 + [4.0] if n_bad == 40 else 1e6
+    tuning = soft_tuning(n_votes, n_bad, log_delta=math.log(0.9))
+    with using(None):
+        expected = soft_vote(votes, 1.0, tuning)
+    with using(compiled):
+        assert soft_vote(votes, 1.0, tuning) == pytest.approx(expected, rel=1e-12, abs=1e-12)
