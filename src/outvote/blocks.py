@@ -12,7 +12,6 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from outvote import paper
 from outvote.assumptions import Assumption, FiniteVariance
 from outvote.contamination import Amount, Contamination
 from outvote.partition import Remainder, check_kind
@@ -331,6 +330,8 @@ def _choose(request: _Request, method: Method, claim: int) -> _Choice:
         raise ValueError(f"method={method!r} is about the median: with vote={request.vote!r} use 'certified'")
     if method == "standard":
         return _standard(request)
+    from outvote import paper
+
     if isinstance(method, str) and method not in paper.MAPPINGS:
         names = ", ".join(map(repr, ("certified", *paper.MAPPINGS, "standard")))
         raise ValueError(f"method={method!r} is not one of {names}, nor a callable α(ε)")
@@ -417,6 +418,8 @@ def _standard(request: _Request) -> _Choice:
 
 
 def _mapped(request: _Request, method: Method, claim: int) -> _Choice:
+    from outvote import paper
+
     if claim not in (1, 2):
         raise ValueError(f"claim={claim!r} is neither 1 nor 2")
 

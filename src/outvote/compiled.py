@@ -306,28 +306,29 @@ _DRAWN = 8192
 @_jit
 def add_segments(
     x: NDArray[Any],
-    segments: NDArray[np.int64],
-    shorts: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    firsts: NDArray[np.int64],
+    begins: NDArray[np.int64],
+    n_slots: int,
     ranks: NDArray[Any],
     offsets: NDArray[np.int64],
     length: int,
     totals: NDArray[np.float64],
 ) -> None:
-    """Add the segments of each group, and the few rows after them, to the totals of the places they go to."""
-    group, n_segments = len(totals), segments.shape[1]
-    for g in range(len(segments)):
-        for s in range(n_segments + 1):
-            if s < n_segments:
-                first, place, size = segments[g, s], offsets[g] + np.int64(ranks[g, s]) * length, length
-            else:
-                first, place, size = shorts[g], offsets[g] + n_segments * length, group - n_segments * length
-            place -= group if place >= group else 0
-            head = min(size, group - place)
+    """Add the segments of some groups to the totals of the places they go to."""
+    whole, each = len(totals), ranks.shape[1] // len(firsts)
+    for group in groups:
+        for s in range(ranks.shape[1]):
+            stretch = s // each
+            slot = (begins[stretch] + group * each + s - stretch * each) % n_slots
+            first, place = firsts[stretch] + slot * length, offsets[group] + np.int64(ranks[group, s]) * length
+            place -= whole if place >= whole else 0
+            head = min(length, whole - place)
             part, rows = totals[place : place + head], x[first : first + head]
             for j in range(head):
                 part[j] += rows[j]
-            rows = x[first + head : first + size]
-            for j in range(size - head):
+            rows = x[first + head : first + length]
+            for j in range(length - head):
                 totals[j] += rows[j]
 
 

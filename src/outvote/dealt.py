@@ -55,6 +55,11 @@ class Partition(Sequence[Indices]):
     def _starts(self) -> Indices:
         return np.concatenate([[0], np.cumsum(self.sizes)])
 
+    @cached_property
+    def one_size(self) -> bool:
+        """Whether all blocks have as many rows."""
+        return bool(self.sizes[0] == self.sizes[-1] and (self.sizes == self.sizes[0]).all())
+
     @property
     def labels(self) -> Indices:
         """The block of each row, -1 for a row left out."""
@@ -67,7 +72,7 @@ class Partition(Sequence[Indices]):
         """Return the rows of some blocks of one size as an array of shape (blocks, size, …)."""
         first, size = int(blocks[0]), int(self.sizes[blocks[0]])
         if int(blocks[-1]) - first + 1 == len(blocks):  # neighbours: their rows follow one another
-            start = int(self._starts[first])
+            start = first * size if self.one_size else int(self._starts[first])
             rows: Any = slice(start, start + size * len(blocks))
         else:
             rows = (self._starts[blocks][:, None] + np.arange(size)).reshape(-1)
@@ -81,11 +86,12 @@ class Partition(Sequence[Indices]):
             ready = fast.compiled(2e-9 * x.size)
             if ready is not None:
                 return self._sums_of_wide_rows(ready, x.reshape(len(x), width)).reshape(-1, *x.shape[1:])
+        if self.order is None and self.one_size and scale == 1.0:
+            used = x[: len(self) * int(self.sizes[0])]
+            return np.add.reduce(used.reshape(len(self), -1, *x.shape[1:]), axis=1, dtype=np.float64)
         sums = np.empty((len(self), *x.shape[1:]))
         for blocks in blocks_by_size([self]):
             step = max(1, _GATHERED // (int(self.sizes[blocks[0]]) * width))
-            if self.order is None and scale == 1.0:
-                step = len(blocks)
             for low in range(0, len(blocks), step):
                 part = blocks[low : low + step]
                 rows = self.stack(x, part)
@@ -112,7 +118,7 @@ class Partition(Sequence[Indices]):
 
 def blocks_by_size(partitions: Sequence[Partition]) -> Iterator[Indices]:
     """Yield the block numbers, those of the same size in every partition together."""
-    if all(partition.sizes.min() == partition.sizes.max() for partition in partitions):
+    if all(partition.one_size for partition in partitions):
         yield np.arange(len(partitions[0]))
         return
     sizes = np.stack([partition.sizes for partition in partitions])

@@ -22,7 +22,7 @@ Remainder = Literal["drop", "spread"]
 #: Values added at once: the totals of a group stay in the cache.
 _GROUP = 65_536
 #: Consecutive values that are dealt together.
-_SEGMENT = 128
+_SEGMENT = 256
 #: Stretches of the rows that a group takes its segments from.
 _STRETCHES = 16
 #: Every block takes as many rows of a group as any other: with few groups that would show.
@@ -57,11 +57,12 @@ class _OnePass(Partition):
 class Segments(_OnePass):
     """Groups of short segments of rows, shuffled; each block owns some places of every group.
 
-    A group takes segments, a few hundred rows each, from several stretches of the rows at once, so that rows in order
-    fill no group with equals; they go to its places in random order, from a random place on. A block owns G/K places,
-    drawn at random: sums take one pass and no gather of rows. Every block takes as many rows of a group as any other:
-    right for sums, wrong for pairs. Where G/K is small the groups take turns between a few deals of the places, the
-    powers of one random permutation P: in deal m, block k owns the places P^{m+1}(i) for i from k·G/K on.
+    A group takes segments of about a hundred rows from many stretches of the rows at once, so that rows in order fill
+    no group with equals; they go to its places in random order, from a random place on. A block owns G/K places, drawn
+    at random: sums take one pass and no gather of rows. Every block takes as many rows of a group as any other: right
+    for sums, wrong for pairs. Where G/K is small the groups take turns between a few deals of the places, the powers of
+    one random permutation P: in deal m, block k owns the places P^{m+1}(i) for i from k·G/K on. The rows that make no
+    whole segment or group come from all stretches; they fill the places without a segment, and are dealt one by one.
     """
 
     def __init__(self, n_rows: int, n_blocks: int, columns: int, remainder: Remainder, rng: np.random.Generator):
@@ -71,48 +72,57 @@ class Segments(_OnePass):
         at_once = max(_GROUP // (n_blocks * columns), -(-wanted // _MOST_DEALS))
         places = max(1, min(at_once, n_rows // (n_blocks * _FEWEST_GROUPS)))
         self._group = n_blocks * places
+        n_segments = _segments_of(self._group, columns)
         self._n_groups = size * n_blocks // self._group
-        self._segment = min(self._group, max(1, _SEGMENT // columns))
-        n_segments = self._group // self._segment
+        if n_rows - self._n_groups * (n_segments * (self._group // n_segments)) < 4 * (n_rows % n_blocks):
+            self._n_groups -= 1  # the rows left out are drawn from many others
+        self._segment = self._group // n_segments
         self._ranks = _shuffles(rng, self._n_groups, n_segments)
         self._offsets = rng.integers(self._group, size=self._n_groups)
-        # Each stretch is read from a row of its own; all begin at a random row.
-        self._each = n_segments // _STRETCHES
-        self._begin = rng.integers(max(1, self._each * self._n_groups), size=_STRETCHES)
-        self._start = int(rng.integers(n_rows))
         self._n_deals = min(_MOST_DEALS, -(-min(wanted, many) // places))
         self._deals = rng.integers(self._n_deals, size=self._n_groups)
         self._permutation = rng.permutation(self._group)
-        # The rows that make no whole group have a deal of their own, and some of them may be left over.
-        rest = (self._start + np.arange(self._n_groups * self._group, n_rows)) % n_rows
-        rng.shuffle(rest)
-        n_last = size * n_blocks - self._n_groups * self._group
-        self._last, rest = rest[:n_last], rest[n_last:]
+        # Each stretch is a circle of segments, read from one of them on; what is not read is dealt row by row.
+        self._each = n_segments // _STRETCHES
+        length = n_rows // _STRETCHES
+        self._n_slots, rest = divmod(length, self._segment)
+        self._first = length * np.arange(_STRETCHES) + rng.integers(rest + 1, size=_STRETCHES)
+        self._begin = rng.integers(self._n_slots, size=_STRETCHES)
+        single = self._not_in_segments(n_rows)
+        rng.shuffle(single)
+        short = self._group - n_segments * self._segment
+        fill, n_last = self._n_groups * short, size * n_blocks - self._n_groups * self._group
+        self._fill = single[:fill].reshape(self._n_groups, short)
+        self._last, left = single[fill : fill + n_last], single[fill + n_last :]
         sizes = np.full(n_blocks, size)
-        self._extra_rows = self._extra_blocks = rest[:0]
+        self._extra_rows = self._extra_blocks = left[:0]
         if remainder == "spread":
-            self._extra_rows, rest = rest, rest[:0]
+            self._extra_rows, left = left, left[:0]
             self._extra_blocks = rng.choice(n_blocks, size=len(self._extra_rows), replace=False)
             sizes[self._extra_blocks] += 1
-        super().__init__(n_rows, sizes, rest, None)
+        super().__init__(n_rows, sizes, left, None)
 
     @staticmethod
     def allowed(n_rows: int, n_blocks: int, columns: int) -> bool:
         """Whether there are rows enough for one pass to pay, and groups enough for it to be random."""
         return columns < WIDE and n_rows * columns >= ONE_PASS_FROM and n_rows // n_blocks >= _FEWEST_GROUPS
 
-    def _pieces(self, groups: Indices) -> tuple[Indices, Indices]:
-        """The segments of some groups, numbered from the first row on, and the few rows that follow them in each."""
-        n_segments, each = self._ranks.shape[1], self._each
-        from_stretches, length = _STRETCHES * each, each * self._n_groups
-        segments = np.empty((len(groups), n_segments), dtype=np.int64)
-        step = (groups[:, None] * each + np.arange(each))[:, None] + self._begin[:, None]
-        spread = step % max(length, 1) + length * np.arange(_STRETCHES)[:, None]
-        segments[:, :from_stretches] = spread.reshape(len(groups), from_stretches)
-        others = n_segments - from_stretches
-        segments[:, from_stretches:] = _STRETCHES * length + groups[:, None] * others + np.arange(others)
-        short = self._n_groups * n_segments * self._segment + groups * (self._group - n_segments * self._segment)
-        return segments, (self._start + short) % self.n_rows
+    def _not_in_segments(self, n_rows: int) -> Indices:
+        """The rows that no segment of any group holds."""
+        used, length = self._n_groups * self._each, n_rows // _STRETCHES
+        slots = (self._begin[:, None] + np.arange(used, self._n_slots)) % self._n_slots
+        unread = self._first[:, None, None] + slots[..., None] * self._segment + np.arange(self._segment)
+        around = length - self._n_slots * self._segment
+        after = self._first[:, None] + self._n_slots * self._segment + np.arange(around)
+        starts = length * np.arange(_STRETCHES)[:, None]
+        edges = np.where(after < starts + length, after, after - length)
+        return np.concatenate([unread.reshape(-1), edges.reshape(-1), np.arange(length * _STRETCHES, n_rows)])
+
+    def _starts(self, groups: Indices) -> Indices:  # type: ignore[override]
+        """The first rows of the segments of some groups."""
+        slot = (groups[:, None] * self._each + np.arange(self._each))[:, None] + self._begin[:, None]
+        starts = slot % self._n_slots * self._segment + self._first[:, None]
+        return starts.reshape(len(groups), -1)
 
     @property
     def labels(self) -> Indices:
@@ -131,27 +141,14 @@ class Segments(_OnePass):
 
     def _in_order_of_place(self, x: NDArray[Any], groups: Indices) -> Iterator[tuple[int, NDArray[Any]]]:
         """The rows of each group in the order of the places they go to, from its random place on."""
-        segments, shorts = self._pieces(groups)
-        n_segments, size = segments.shape[1], self._segment
-        # Whole segments up to the last row, perhaps one that goes on from the top, and those after it.
-        n_first, cut = divmod(self.n_rows - self._start, size)
-        again = n_first + (cut > 0)
-        first = x[self._start : self.n_rows - cut].reshape(n_first, size, *x.shape[1:])
-        top = x[again * size - (self.n_rows - self._start) : self._start]
-        second = top[: len(top) // size * size].reshape(-1, size, *x.shape[1:])
-        rows = np.empty((self._group, *x.shape[1:]), dtype=x.dtype)
-        placed = rows[: n_segments * size].reshape(n_segments, size, *x.shape[1:])
-        order = np.empty(n_segments, dtype=np.intp)
-        for group, numbers, short in zip(groups, segments, shorts, strict=True):
-            order[self._ranks[group]] = numbers
-            if len(first):
-                np.take(first, order, axis=0, out=placed, mode="clip")
-            late = np.flatnonzero(order >= again)
-            placed[late] = second[order[late] - again]
-            for place in np.flatnonzero((order >= n_first) & (order < again)):
-                placed[place] = _cyclic(x, self._start + n_first * size, size)
-            rows[n_segments * size :] = _cyclic(x, int(short), self._group - n_segments * size)
-            yield int(group), rows
+        size, shape = self._segment, x.shape[1:]
+        windows = np.lib.stride_tricks.as_strided(
+            x, (len(x) - size + 1, size, *shape), (x.strides[0], *x.strides), writeable=False
+        )
+        order = np.empty(self._ranks.shape[1], dtype=np.intp)
+        for group, starts in zip(groups, self._starts(groups), strict=True):
+            order[self._ranks[group]] = starts
+            yield int(group), np.concatenate([windows[order].reshape(-1, *shape), x[self._fill[group]]])
 
     def _add_groups(self, x: NDArray[Any], groups: Indices, scale: float, totals: NDArray[np.float64]) -> None:
         """Add groups of rows to the totals of their places."""
@@ -160,16 +157,13 @@ class Segments(_OnePass):
         if scale == 1.0 and (x.ndim == 1 or x.flags.c_contiguous) and x.dtype.isnative:
             ready = fast.compiled(2e-9 * len(groups) * self._group * width)
         if ready is not None:
-            segments, shorts = self._pieces(groups)
-            segments = (self._start + segments * self._segment) % self.n_rows
-            fits = (segments + self._segment <= self.n_rows).all(axis=1)  # not the group that goes on from the top
-            fits &= shorts + self._group - segments.shape[1] * self._segment <= self.n_rows
-            now = np.flatnonzero(fits)
             ready.add_segments(
-                x.reshape(-1), segments[now] * width, shorts[now] * width, self._ranks[groups[now]],
-                self._offsets[groups[now]] * width, self._segment * width, totals.reshape(-1),
+                x.reshape(-1), groups, self._first * width, self._begin, self._n_slots, self._ranks,
+                self._offsets * width, self._segment * width, totals.reshape(-1),
             )  # fmt: skip
-            groups = groups[~fits]
+            places = self._offsets[groups, None] + np.arange(self._group - self._fill.shape[1], self._group)
+            np.add.at(totals, places % self._group, x[self._fill[groups]])
+            return
         for group, rows in self._in_order_of_place(x, groups):
             rows = rows if scale == 1.0 else rows * scale
             split = self._group - int(self._offsets[group])
@@ -188,6 +182,13 @@ class Segments(_OnePass):
         sums += last.reshape(len(self), -1, *x.shape[1:]).sum(axis=1, dtype=np.float64)
         sums[self._extra_blocks] += x[self._extra_rows] * scale
         return sums
+
+
+def _segments_of(group: int, columns: int) -> int:
+    """How many segments a group is cut into: as many from each stretch, with few rows left over."""
+    usual = max(1, _SEGMENT // columns)
+    each = range(max(1, group * 2 // (3 * usual * _STRETCHES)), max(1, group * 3 // (2 * usual * _STRETCHES)) + 1)
+    return min((_STRETCHES * m for m in each), key=lambda n_segments: group % n_segments)
 
 
 class Drawn(_OnePass):
@@ -331,10 +332,3 @@ def _shuffles(rng: np.random.Generator, count: int, length: int) -> NDArray[np.u
     keys.sort(axis=1)
     keys &= dtype(2**bits - 1)
     return keys.astype(np.uint32, copy=False)
-
-
-def _cyclic(x: NDArray[Any], start: int, length: int) -> NDArray[Any]:
-    """Rows start, start + 1, … of `x`, going on from the top after the last one."""
-    if start + length <= len(x):
-        return x[start : start + length]
-    return np.concatenate([x[start:], x[: start + length - len(x)]])

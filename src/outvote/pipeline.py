@@ -187,12 +187,13 @@ def block_means_of(rows: NDArray[Any], dealt: Partition) -> NDArray[np.float64]:
 
     A sum of finite numbers that is not finite has overflowed: it is then taken again on scaled rows.
     """
-    sizes = dealt.sizes.reshape(-1, *(1,) * (rows.ndim - 1))
+    sizes: Any = int(dealt.sizes[0]) if dealt.one_size else dealt.sizes.reshape(-1, *(1,) * (rows.ndim - 1))
     with np.errstate(over="ignore", invalid="ignore"):
         means = dealt.sums(rows) / sizes
-        if not (np.isfinite(means).all() and np.isfinite(rows[dealt.left_out]).all()):
+        # A sum that is finite had no infinite terms; one that is not may have had none, and is looked into.
+        if not np.isfinite(means.sum() + rows[dealt.left_out].sum(dtype=np.float64)):
             screen(rows, "raise", 0, "x")
-            scale = 2.0 ** -math.ceil(math.log2(2 * int(sizes.max())))
+            scale = 2.0 ** -math.ceil(math.log2(2 * int(dealt.sizes.max())))
             careful = dealt.sums(rows, scale) / sizes / scale
             means = np.where(np.isfinite(means), means, careful)
     return means
