@@ -285,18 +285,21 @@ def _wins_in_order(x: Stack, y: Stack, *, x_first: bool) -> NDArray[np.int64]:
     wins = np.zeros((n_x, n_y), dtype=np.int64)
     total = np.zeros((n_x, n_y), dtype=kind)
     seen = np.zeros(n_x, dtype=kind)
-    for tiles in _batches(len(block), 4 * (n_x + n_y + 1)):
-        part = block[tiles]
-        cells = part + np.arange(len(part))[:, None] * (n_x + n_y + 1)
-        counts = np.bincount(cells.ravel(), minlength=len(part) * (n_x + n_y + 1)).reshape(len(part), -1).astype(kind)
-        x_counts, y_counts = counts[:, :n_x], counts[:, n_x : n_x + n_y]
-        up_to = np.cumsum(x_counts, axis=0) + seen
-        total += (up_to - x_counts).T @ y_counts
-        seen = up_to[-1]
-        is_x, is_y = part < n_x, (part >= n_x) & (part < n_x + n_y)
-        for gap in range(1, side):
-            pair = is_x[:, :-gap] & is_y[:, gap:]
-            np.add.at(wins.reshape(-1), part[:, :-gap][pair] * n_y + part[:, gap:][pair] - n_x, 1)
+    with fast.one_thread():
+        for tiles in _batches(len(block), 4 * (n_x + n_y + 1)):
+            part = block[tiles]
+            cells = part + np.arange(len(part))[:, None] * (n_x + n_y + 1)
+            counts = (
+                np.bincount(cells.ravel(), minlength=len(part) * (n_x + n_y + 1)).reshape(len(part), -1).astype(kind)
+            )
+            x_counts, y_counts = counts[:, :n_x], counts[:, n_x : n_x + n_y]
+            up_to = np.cumsum(x_counts, axis=0) + seen
+            total += (up_to - x_counts).T @ y_counts
+            seen = up_to[-1]
+            is_x, is_y = part < n_x, (part >= n_x) & (part < n_x + n_y)
+            for gap in range(1, side):
+                pair = is_x[:, :-gap] & is_y[:, gap:]
+                np.add.at(wins.reshape(-1), part[:, :-gap][pair] * n_y + part[:, gap:][pair] - n_x, 1)
     return wins + total.astype(np.int64)
 
 

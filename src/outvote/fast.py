@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import os
 import sys
 from types import ModuleType
+from typing import Any
 
 #: Loading numba and what it compiled before takes about this long.
 _WORTH_SECONDS = 1.0
@@ -31,3 +33,15 @@ def compiled(seconds: float) -> ModuleType | None:
     if _numpy_seconds < _WORTH_SECONDS or importlib.util.find_spec("numba") is None:
         return None
     return importlib.import_module("outvote.compiled")
+
+
+def one_thread() -> Any:
+    """Keep numpy's matrix products to one thread for a while: for small ones, several are many times slower."""
+    return _threads().limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _threads() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

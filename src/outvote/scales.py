@@ -16,7 +16,7 @@ from outvote.votes import mad, median_of
 Floats = NDArray[np.float64]
 
 #: Values looked at to estimate a scale; more rows would only make it more precise.
-_SCALE_VALUES = 2**15
+_SCALE_VALUES = 2**14
 #: 1 / Φ⁻¹(3/4): makes the median absolute deviation estimate the sd of a normal law.
 _NORMAL_MAD = 1.482602218505602
 
@@ -30,7 +30,7 @@ def robust_sd(rows: NDArray[Any], n_corrupt: int, seed: int, order: NDArray[np.i
     rows drawn before, saves drawing one.
     """
     columns = rows.reshape(len(rows), -1)
-    n_rows = min(len(rows), max(4096, _SCALE_VALUES // columns.shape[1]))
+    n_rows = min(len(rows), max(2048, _SCALE_VALUES // columns.shape[1]))
     share = n_corrupt / len(rows)
     if n_rows < len(rows):
         columns = columns[np.random.default_rng([7, seed]).integers(len(rows), size=n_rows)]
@@ -43,10 +43,20 @@ def robust_sd(rows: NDArray[Any], n_corrupt: int, seed: int, order: NDArray[np.i
     else:
         n_blocks = min(n_rows // 2, 4 * n_corrupt + math.ceil(4 * math.sqrt(n_corrupt)) + 9)
         size = n_rows // n_blocks
-        stack = columns[: size * n_blocks].T.reshape(-1, size)
-        values = KERNELS["variance"].aligned(stack).reshape(-1, n_blocks)
-        sd = np.sqrt(median_of(values.T) / _median_of_normal_variance(size))
+        sd = np.sqrt(median_of(_variances(columns[: size * n_blocks], size)) / _median_of_normal_variance(size))
     return np.where(sd > 0, sd, math.inf).reshape(rows.shape[1:])
+
+
+def _variances(columns: Floats, size: int) -> Floats:
+    """Variance of each column in each block of consecutive rows, (blocks, columns)."""
+    blocks = columns.reshape(-1, size, columns.shape[1])
+    if blocks.shape[2] > 1:
+        with np.errstate(all="ignore"):
+            values: Floats = blocks.var(axis=1, ddof=1)
+        if np.all((values > 1e-200) & (values < 1e200)):
+            return values
+    stack = columns.T.reshape(-1, size)
+    return KERNELS["variance"].aligned(stack).reshape(-1, len(blocks)).T
 
 
 def block_variances(column: Floats, dealt: Partition) -> float:
