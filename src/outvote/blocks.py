@@ -86,6 +86,10 @@ def plan_blocks(
     BlockPlan or GridPlan
         A plan for one sample, or for several.
 
+    Notes
+    -----
+    Peak memory: O(1), whatever the number of rows.
+
     Examples
     --------
     >>> print(plan_blocks(10_000, contamination=0.02, method="harmonic").explain())

@@ -135,6 +135,8 @@ def tolerance(
     its interval misses the truth with probability δ at most. Levels beyond 64 share the interval of the next one in a
     grid that grows by 2 %, so `rows` may be that much too small.
 
+    Peak memory: O(n), about five times the samples.
+
     Examples
     --------
     >>> import numpy as np, outvote as ov

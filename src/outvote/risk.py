@@ -64,6 +64,10 @@ def certify_risk(
     RobustEstimate
         ``interval.high`` is the bound on the clean risk.
 
+    Notes
+    -----
+    Peak memory: that of `mean` for losses of rows and of `u_statistic` for pairs, O(n).
+
     Examples
     --------
     >>> import numpy as np, outvote as ov

@@ -179,6 +179,10 @@ def sensitivity(
     Sensitivity
         A table; ``.plot()`` draws it.
 
+    Notes
+    -----
+    Peak memory: that of `mean` (or of the estimator given) for one level after the other, O(n).
+
     Examples
     --------
     >>> import numpy as np, outvote as ov
