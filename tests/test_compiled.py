@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import outvote as ov
 from outvote import closed_forms, one_pass
 from outvote.kernels import KERNELS, Kernel
+from outvote.learning.losses import PairHinge, PairLogistic, ProductHinge
 from outvote.partition import draw
 from outvote.votes.soft import soft_tuning, soft_vote
 
@@ -344,3 +345,22 @@ def test_soft_votes_are_the_same(n_votes, offset, n_bad):
         expected = soft_vote(votes, 1.0, tuning)
     with using(compiled):
         assert soft_vote(votes, 1.0, tuning) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+# --- pairs of scores --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [PairLogistic(), PairHinge(), ProductHinge()], ids=lambda loss: loss.name)
+@pytest.mark.parametrize(("size", "n_blocks"), [(2, 3), (5, 130), (17, 9)])
+def test_risks_and_slopes_of_pairs_are_the_same(loss, size, n_blocks):
+    rng = np.random.default_rng(size)
+    targets = rng.integers(0, 4, size=(size, n_blocks)).astype(np.float64)
+    near = rng.normal(size=(size, n_blocks))
+    far = near.copy()
+    far[0, ::2], far[1, ::3] = 1e5, -60.0
+    for scores in (near, far, 1e3 * near):
+        with using(None):
+            expected = loss.risks(scores, targets), loss.slopes(scores, targets)
+        with using(compiled):
+            for found, right in zip((loss.risks(scores, targets), loss.slopes(scores, targets)), expected, strict=True):
+                np.testing.assert_allclose(found, right, rtol=1e-12, atol=1e-13)

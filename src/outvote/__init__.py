@@ -22,7 +22,12 @@ _HOMES = {
     "FiniteKurtosis": "assumptions",
     "GridPlan": "plans",
     "Kernel": "kernels",
+    "RobustAUCClassifier": "learning",
+    "RobustClassifier": "learning",
     "RobustEstimate": "results",
+    "RobustMetricLearner": "learning",
+    "RobustRanker": "learning",
+    "RobustRegressor": "learning",
     "certify_risk": "risk",
     "difference": "estimate",
     "mean": "estimate",
@@ -32,7 +37,7 @@ _HOMES = {
     "tolerance": "overturn",
     "u_statistic": "estimate",
 }
-_MODULES = ("certificate", "contamination", "kernels", "paper", "plotting")
+_MODULES = ("certificate", "contamination", "datasets", "kernels", "learning", "metrics", "paper", "plotting")
 
 __all__ = [
     "BlockPlan",
@@ -43,14 +48,22 @@ __all__ = [
     "FiniteVariance",
     "GridPlan",
     "Kernel",
+    "RobustAUCClassifier",
+    "RobustClassifier",
     "RobustEstimate",
+    "RobustMetricLearner",
+    "RobustRanker",
+    "RobustRegressor",
     "SubGaussian",
     "certificate",
     "certify_risk",
     "contamination",
+    "datasets",
     "difference",
     "kernels",
+    "learning",
     "mean",
+    "metrics",
     "paper",
     "plan_blocks",
     "plotting",
@@ -61,13 +74,20 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from outvote import certificate, contamination, kernels, paper, plotting
+    from outvote import certificate, contamination, datasets, kernels, learning, metrics, paper, plotting
     from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
     from outvote.blocks import plan_blocks, rows_needed
     from outvote.certificate import Certificate
     from outvote.contamination import Contamination
     from outvote.estimate import difference, mean, u_statistic
     from outvote.kernels import Kernel
+    from outvote.learning import (
+        RobustAUCClassifier,
+        RobustClassifier,
+        RobustMetricLearner,
+        RobustRanker,
+        RobustRegressor,
+    )
     from outvote.overturn import tolerance
     from outvote.plans import BlockPlan, GridPlan
     from outvote.results import RobustEstimate

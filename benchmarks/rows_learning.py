@@ -1,0 +1,108 @@
+"""Learning."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+import outvote as ov
+from outvote.learning.descent import Problem
+from outvote.learning.losses import MetricHinge, PairLogistic
+
+from .measure import Job, Row, later, normal, power
+
+
+def epoch(learner: Any, loss: Any, x: Any, y: Any, **blocks: int) -> Job:
+    """One epoch of a descent: scores, blocks, risks, the middle, the gradient."""
+    learner.set_params(**blocks)
+    design = learner._scaled(x, False, True)
+    cells, _ = learner._cells(np.arange(len(x)), y, len(x), None)
+    problem = Problem(design, y, loss, cells)
+    rng = np.random.default_rng(0)
+    theta = loss.start(x.shape[1], 1) + (0.01 * rng.normal(size=x.shape[1]) if loss.start(x.shape[1], 1).ndim == 1 else 0)
+    counts = np.zeros(len(x), dtype=np.int64)
+    return lambda: problem.epoch(theta, rng, counts)
+
+
+@lru_cache(maxsize=2)
+def ranked(n_rows: int, columns: int, dtype: str = "float64") -> tuple[Any, Any]:
+    """Rows and noisy numbers to order them by."""
+    x = normal(n_rows, columns, dtype=dtype)
+    return x, np.asarray(x[:, 0] + x[:, 1], dtype=np.float64)
+
+
+@lru_cache(maxsize=2)
+def labelled(n_rows: int, columns: int, n_classes: int = 2) -> tuple[Any, Any]:
+    """Rows and classes that their first column tells apart, roughly."""
+    x = normal(n_rows, columns)
+    return x, (np.argsort(np.argsort(x[:, 0])) * n_classes // n_rows).astype(np.int64)
+
+
+def ranking(n_rows: int, columns: int, size: int, dtype: str = "float64") -> Job:
+    """An epoch of the ranker in blocks of `size` rows."""
+    n_corrupt = (n_rows // size - 1) // 2
+    learner = ov.RobustRanker(contamination=n_corrupt)
+    return epoch(learner, PairLogistic(), *ranked(n_rows, columns, dtype), n_blocks=2 * n_corrupt + 1)
+
+
+def full_batch(n_rows: int, columns: int) -> Job:
+    """An epoch on all pairs."""
+    return epoch(ov.RobustRanker(contamination=0), PairLogistic(), *ranked(n_rows, columns), n_blocks=1)
+
+
+def metric(n_rows: int, columns: int, size: int) -> Job:
+    """An epoch of the metric learner, with the projection it ends with."""
+    n_corrupt = (n_rows // size - 1) // 2
+    learner = ov.RobustMetricLearner(contamination=n_corrupt)
+    loss = MetricHinge()
+    step = epoch(learner, loss, *labelled(n_rows, columns, 5), n_blocks=2 * n_corrupt + 1)
+    return lambda: loss.project(step()[2])
+
+
+def product(x: Any, columns: int) -> Job:
+    """What reading the rows once takes: X @ w, or X @ M."""
+    shape = x.shape[1] if columns == 1 else (x.shape[1], columns)
+    weights = np.ones(shape, dtype=x.dtype)
+    return lambda: x @ weights
+
+
+def fit(learner: Any, x: Any, y: Any) -> Job:
+    """A whole fit."""
+    return lambda: learner.fit(x, y)
+
+
+def rows(quick: bool) -> list[Row]:
+    """Epochs against one product with the rows; fits against scikit-learn's."""
+    from sklearn.linear_model import LogisticRegression, SGDClassifier
+    from sklearn.neighbors import NeighborhoodComponentsAnalysis
+
+    wide, long, small = (20_000, 10**5, 10**4) if quick else (10**5, 10**6, 10**4)
+    many = 20_000 if quick else 10**5
+
+    def classes(columns: int = 20) -> Any:
+        return labelled(many, columns)
+
+    def few() -> Any:
+        return labelled(1000, 10, 3)
+
+    own = ov.RobustClassifier(contamination=0.01, random_state=0)
+    return [
+        Row(f"ranking epoch, {power(wide)} × 784, float32, blocks of 49", "X @ w", 1.2,
+            later(lambda: ranking(wide, 784, 49, "float32")),
+            later(lambda: product(ranked(wide, 784, "float32")[0], 1))),
+        Row(f"ranking epoch, {power(long)} × 10, blocks of 5", "X @ w", 2.5,
+            later(lambda: ranking(long, 10, 5)), later(lambda: product(ranked(long, 10)[0], 1))),
+        Row(f"ranking epoch, {power(small)} × 10, 1 % corrupt", "all pairs", 1 / 30,
+            later(lambda: ranking(small, 10, 49)), later(lambda: full_batch(small, 10))),
+        Row(f"metric epoch, {power(long // 10)} × 100, blocks of 5", "X @ M", 2.5,
+            later(lambda: metric(long // 10, 100, 5)), later(lambda: product(labelled(long // 10, 100, 5)[0], 100))),
+        Row(f"RobustClassifier, {power(many)} × 20", "SGDClassifier", None,
+            lambda: fit(own, *classes())(), lambda: fit(SGDClassifier(loss="log_loss"), *classes())()),
+        Row(f"RobustClassifier, {power(many)} × 20", "LogisticRegression", None,
+            lambda: fit(own, *classes())(), lambda: fit(LogisticRegression(), *classes())()),
+        Row("RobustMetricLearner, 1000 × 10", "NeighborhoodComponentsAnalysis", None,
+            lambda: fit(ov.RobustMetricLearner(contamination=0.01, random_state=0), *few())(),
+            lambda: fit(NeighborhoodComponentsAnalysis(random_state=0), *few())()),
+    ]  # fmt: skip

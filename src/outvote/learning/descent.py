@@ -1,0 +1,357 @@
+"""The one descent: deal the rows, let every block vote with its risk, step on the blocks in the middle, project.
+
+Algorithm 1 of the paper with its variants. Points, pairs and pairs across two samples differ in their loss and in
+their cells only; K = 1 is plain gradient descent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote import fast
+from outvote.learning.dealing import Cell
+from outvote.learning.losses import Design, Loss
+
+Array = NDArray[Any]
+StepRule = Literal["normalised", "clipped", "polyak", "plain"]
+Schedule = Literal["constant", "cosine", "inverse"]
+
+#: Epochs after which an inverse schedule has halved its step.
+_HALVED_AFTER = 50
+#: A fit whose median risk is so many times that of the start has gone astray.
+_ASTRAY = 2.0
+#: Numbers that the gradients of the chosen blocks may hold together.
+_MOST_GRADIENTS = 2**22
+#: Deals over which that risk is taken.
+_CHECKS = 5
+
+
+class DivergenceError(ArithmeticError):
+    """The descent left for infinity, or ended worse than it began: there is no fit.
+
+    ``theta`` is where it ended, in the scaled columns, for those who study failures.
+    """
+
+    theta: Array | None = None
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How far each epoch goes.
+
+    Parameters
+    ----------
+    rule : {"normalised", "clipped", "polyak", "plain"}
+        *normalised*: the step has length γ_t. *clipped*: γ_t·g, with the gradient cut to length 1. *polyak*:
+        risk/‖g‖, at most γ_t. *plain*: γ_t·g, as in the paper, and unbounded.
+    size : float
+        γ_0.
+    schedule : {"constant", "cosine", "inverse"}
+        *cosine* goes to 0 at the last epoch. *inverse*: γ_t = γ_0/(1 + t/50), for which Σγ_t = ∞ and Σγ_t² < ∞, as
+        Theorem 2 asks.
+    momentum : float
+        Share of the last direction that is kept, in [0, 1).
+    """
+
+    rule: StepRule = "normalised"
+    size: float = 0.1
+    schedule: Schedule = "cosine"
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value, choices in (
+            ("step_rule", self.rule, get_args(StepRule)),
+            ("schedule", self.schedule, get_args(Schedule)),
+        ):
+            if value not in choices:
+                raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
+        if not 0 < self.size < math.inf:
+            raise ValueError(f"step_size={self.size!r} must be a positive number")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum={self.momentum!r} must lie in [0, 1)")
+
+    def length(self, epoch: int, n_epochs: int) -> float:
+        """Return γ_t."""
+        if self.schedule == "cosine":
+            return self.size * (1 + math.cos(math.pi * epoch / max(n_epochs, 1))) / 2
+        if self.schedule == "inverse":
+            return self.size / (1 + epoch / _HALVED_AFTER)
+        return self.size
+
+    def step(self, direction: Array, risk: float, length: float) -> Array:
+        """Return what is taken off the parameter."""
+        if self.rule == "plain":
+            return length * direction
+        norm = float(np.linalg.norm(direction))
+        if norm == 0 or not math.isfinite(norm):
+            return np.zeros_like(direction) if norm == 0 else direction
+        if self.rule == "clipped":
+            return length * min(1.0, 1 / norm) * direction
+        if self.rule == "polyak":
+            return min(length, risk / norm) / norm * direction
+        return length / norm * direction
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a descent is told besides its problem."""
+
+    steps: Steps = Steps()
+    n_epochs: int = 300
+    alpha: float = 0.0
+    average: bool = True
+    patience: int | None = None
+    tol: float = 1e-4
+
+
+DEFAULTS = Settings()
+
+
+@dataclass(frozen=True)
+class State:
+    """What a callback sees after each epoch; it stops the descent by returning True."""
+
+    epoch: int
+    n_epochs: int
+    theta: Array
+    risk: float
+    held_out_risk: float | None
+    step: float
+
+
+@dataclass
+class History:
+    """One entry an epoch: the median block's risk before the step, the blocks chosen, the risk on rows held out."""
+
+    train_risk: list[float] = field(default_factory=list)
+    selected_blocks: list[Array] = field(default_factory=list)
+    held_out_risk: list[float] = field(default_factory=list)
+    step: list[float] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return arrays by name; the selected blocks stay a list, one array an epoch."""
+        return {
+            "train_risk": np.array(self.train_risk),
+            "selected_blocks": list(self.selected_blocks),
+            "held_out_risk": np.array(self.held_out_risk),
+            "step": np.array(self.step),
+        }
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows, targets, a loss, and the cells in which blocks vote.
+
+    `penalised` marks the parameters that the L2 penalty touches (not the intercept).
+    """
+
+    design: Design
+    targets: Array
+    loss: Loss
+    cells: Sequence[Cell]
+    penalised: Any = 1.0
+
+    def epoch(self, theta: Array, rng: np.random.Generator, counts: Array) -> tuple[float, float, Array, Array]:
+        """Deal, vote and choose: the median risk, that of the chosen blocks, the gradient there, the blocks chosen."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self.loss.scores(self.design, theta)
+        middle = mean = 0.0
+        gradient: Any = 0.0
+        selected = []
+        for cell in self.cells:
+            blocks = cell.deal(rng)
+            risks = cell.risks(self.loss, scores, self.targets, blocks)
+            chosen = cell.choose(risks, rng)
+            if len(chosen) * theta.size > _MOST_GRADIENTS:  # any of them will do
+                chosen = rng.choice(chosen, size=max(1, _MOST_GRADIENTS // theta.size), replace=False)
+            rows = tuple(block[:, chosen] for block in blocks)
+            gradient = gradient + cell.weight * cell.gradient(self.loss, self.design, scores, self.targets, rows)
+            middle += cell.weight * _lower_median(risks)
+            mean += cell.weight * float(risks[chosen].mean())
+            for taken in rows:
+                counts[taken.reshape(-1)] += 1
+            selected.append(chosen.astype(np.int32))
+        return middle, mean, gradient, np.concatenate(selected)
+
+    def median_risk(self, theta: Array, rng: np.random.Generator) -> float:
+        """Return the median of block risks, the median over a few deals: one may be unlucky."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self.loss.scores(self.design, theta)
+        each = [
+            sum(
+                cell.weight * _lower_median(cell.risks(self.loss, scores, self.targets, cell.deal(rng)))
+                for cell in self.cells
+            )
+            for _ in range(_CHECKS)
+        ]
+        return float(np.median(each))
+
+
+@dataclass(frozen=True)
+class Descended:
+    """Where a descent ended, and what it saw."""
+
+    theta: Array
+    history: History
+    counts: Array
+    n_epochs: int
+
+
+Callback = Callable[[State], Any]
+
+
+def descend(
+    problem: Problem,
+    start: Array,
+    rng: np.random.Generator,
+    settings: Settings = DEFAULTS,
+    *,
+    held_out: Problem | None = None,
+    callbacks: Sequence[Callback] = (),
+    verbose: int = 0,
+    first_epoch: int = 0,
+    reference: Array | None = None,
+) -> Descended:
+    """Minimise the median of block risks.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is minimised.
+    start : ndarray
+        The first parameter.
+    rng : Generator
+        Deals and breaks ties.
+    settings : Settings
+        Steps, epochs, penalty, averaging, patience.
+    held_out : Problem, optional
+        Rows on which the descent is judged: with a `patience` it stops when the median risk there has not gone down
+        for so many epochs, and returns the best parameter.
+    callbacks : sequence of callable
+        Called with a `State` after each epoch; True stops.
+    verbose : int
+        1 shows a progress bar.
+    first_epoch : int
+        Number of the first epoch, where an earlier descent goes on.
+    reference : ndarray, optional
+        A parameter that knows nothing: the fit must not be far worse than it, nor than the start.
+
+    Returns
+    -------
+    Descended
+        Parameter, history, and how often each row sat in a chosen block.
+
+    Raises
+    ------
+    DivergenceError
+        When the parameter or the median risk is no longer finite, or the median risk at the end is more than twice
+        that of the start.
+    """
+    steps, last = settings.steps, first_epoch + settings.n_epochs
+    theta, velocity = start.copy(), np.zeros_like(start)
+    counts = np.zeros(len(problem.targets), dtype=np.int64)
+    history, best, best_risk, best_epoch = History(), theta, math.inf, first_epoch
+    total, n_averaged, epoch = np.zeros_like(start), 0, first_epoch
+    ignored = np.errstate(over="ignore", invalid="ignore")
+    with _progress(settings.n_epochs, verbose) as advance, ignored, fast.one_thread():
+        for epoch in range(first_epoch, last):
+            risk, chosen_risk, gradient, selected = problem.epoch(theta, rng, counts)
+            _check(theta, risk, epoch)
+            if settings.alpha:
+                gradient = gradient + settings.alpha * problem.penalised * theta
+            velocity = steps.momentum * velocity + gradient
+            length = steps.length(epoch, last)
+            moved = problem.loss.project(_finite(theta - steps.step(velocity, chosen_risk, length), epoch))
+            history.train_risk.append(risk)
+            history.selected_blocks.append(selected)
+            history.step.append(float(np.linalg.norm(moved - theta)))
+            theta = moved
+            if settings.average and 2 * (epoch + 1 - first_epoch) > settings.n_epochs:
+                total, n_averaged = total + theta, n_averaged + 1
+            judged = None
+            if held_out is not None:
+                judged = held_out.median_risk(theta, rng)
+                history.held_out_risk.append(judged)
+                if judged < best_risk - settings.tol * abs(best_risk if math.isfinite(best_risk) else 1.0):
+                    best, best_risk, best_epoch = theta, judged, epoch
+            advance(risk)
+            state = State(epoch, last, theta, risk, judged, history.step[-1])
+            stops = [callback(state) is True for callback in callbacks]  # every one is called
+            if any(stops):
+                break
+            if held_out is not None and settings.patience and epoch - best_epoch >= settings.patience:
+                break
+    ended = epoch + 1
+    if held_out is not None:
+        theta = best
+    elif n_averaged:
+        theta = problem.loss.project(total / n_averaged)
+    _check_progress(problem, [start] if reference is None else [start, reference], theta, rng)
+    return Descended(theta, history, counts, ended)
+
+
+def _lower_median(risks: Array) -> float:
+    place = (len(risks) - 1) // 2
+    return float(np.partition(risks, place)[place])
+
+
+def _finite(theta: Array, epoch: int) -> Array:
+    if not np.isfinite(theta).all():
+        raise DivergenceError(
+            f"the parameter is no longer finite after epoch {epoch}: take a smaller step_size, or "
+            "step_rule='normalised', whose steps are bounded"
+        )
+    return theta
+
+
+def _check(theta: Array, risk: float, epoch: int) -> None:
+    if not math.isfinite(risk):
+        raise DivergenceError(
+            f"the median risk is {risk} at epoch {epoch} (parameter of length {np.linalg.norm(theta):.3g}): more "
+            "blocks are spoiled than the contamination allows, or the step_size is too large"
+        )
+
+
+def _check_progress(problem: Problem, starts: Sequence[Array], theta: Array, rng: np.random.Generator) -> None:
+    before, after = max(problem.median_risk(start, rng) for start in starts), problem.median_risk(theta, rng)
+    if not after <= _ASTRAY * before + 1e-9:
+        error = DivergenceError(
+            f"the median risk went from {before:.3g} to {after:.3g}: the descent was captured by corrupt rows or its "
+            "steps were too large. Allow for more contamination, take a smaller step_size, or algorithm='robust'"
+        )
+        error.theta = theta
+        raise error
+
+
+@contextmanager
+def _progress(n_epochs: int, verbose: int) -> Iterator[Callable[[float], None]]:
+    """Yield a function to call after each epoch: it moves a bar (rich), or prints ten lines where rich is missing."""
+    if not verbose:
+        yield lambda risk: None
+        return
+    try:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    except ImportError:
+        yield _Lines(n_epochs)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns) as bar:
+        task = bar.add_task("descent", total=n_epochs)
+        yield lambda risk: bar.update(task, advance=1, description=f"median risk {risk:.4g}")
+
+
+class _Lines:
+    def __init__(self, n_epochs: int):
+        self.n_epochs, self.done = n_epochs, 0
+
+    def __call__(self, risk: float) -> None:
+        self.done += 1
+        if self.done % max(1, self.n_epochs // 10) == 0:
+            print(f"epoch {self.done} of {self.n_epochs}: median risk {risk:.4g}")

@@ -1,0 +1,173 @@
+"""The descent: one block is plain gradient descent, steps, stopping, and divergence that is never a fit."""
+
+import builtins
+
+import numpy as np
+import pytest
+
+from outvote.learning import DivergenceError, Problem, Settings, Steps, descend
+from outvote.learning import descent as descent_module
+from outvote.learning.dealing import Cell
+from outvote.learning.losses import Logistic, PairLogistic, Squared
+from outvote.learning.scaling import ScaledRows
+
+
+def problem(n=60, d=3, n_blocks=1, n_chosen=1, loss=None, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    y = x @ np.arange(1.0, d + 1) + rng.normal(size=n)
+    loss = Squared() if loss is None else loss
+    if loss.targets == "signs":
+        y = np.sign(y)
+    return Problem(ScaledRows(x, np.zeros(d), np.ones(d)), y, loss, [Cell((np.arange(n),), n_blocks, n_chosen)])
+
+
+def test_one_block_is_plain_gradient_descent():
+    one = problem()
+    x, y = one.design.x, one.targets
+    w = np.zeros(3)
+    for _ in range(25):
+        w = w - 0.1 * (x.T @ (x @ w - y) / len(y) + 0.01 * w)
+    found = descend(
+        one, np.zeros(3), np.random.default_rng(0), Settings(Steps("plain", 0.1, "constant"), 25, 0.01, average=False)
+    )
+    assert found.theta == pytest.approx(w, rel=1e-12)
+    assert np.all(found.counts == 25)
+
+
+def test_one_block_of_pairs_is_plain_gradient_descent():
+    one = problem(n=30, loss=PairLogistic())
+    x, y = one.design.x, one.targets
+    i, j = np.triu_indices(30, 1)
+    w = np.zeros(3)
+    for _ in range(10):
+        sign = np.sign(y[i] - y[j])
+        pull = -sign / (1 + np.exp(sign * ((x[i] - x[j]) @ w)))
+        w = w - 0.5 * (pull[:, None] * (x[i] - x[j])).mean(axis=0)
+    found = descend(
+        one, np.zeros(3), np.random.default_rng(0), Settings(Steps("plain", 0.5, "constant"), 10, average=False)
+    )
+    assert found.theta == pytest.approx(w, rel=1e-12)
+
+
+def test_the_gradient_is_that_of_the_median_block():
+    one = problem(n=60, n_blocks=6)
+    rng, again = np.random.default_rng(3), np.random.default_rng(3)
+    counts = np.zeros(60, dtype=int)
+    theta = np.array([1.0, 0.0, 0.0])
+    risk, chosen_risk, gradient, selected = one.epoch(theta, rng, counts)
+    (blocks,) = one.cells[0].deal(again)
+    x, y = one.design.x, one.targets
+    risks = np.array([np.mean((x[b] @ theta - y[b]) ** 2) / 2 for b in blocks.T])
+    middle = np.argsort(risks)[2]  # the lower median of six
+    assert selected.tolist() == [middle]
+    assert risk == chosen_risk == pytest.approx(risks[middle])
+    rows = blocks[:, middle]
+    assert gradient == pytest.approx(x[rows].T @ (x[rows] @ theta - y[rows]) / 10)
+    assert np.flatnonzero(counts).tolist() == sorted(rows)
+
+
+def test_step_rules():
+    g = np.array([3.0, 4.0])
+    assert Steps("plain", 0.1).step(g, 1.0, 0.1) == pytest.approx([0.3, 0.4])
+    assert Steps("normalised", 0.1).step(g, 1.0, 0.1) == pytest.approx([0.06, 0.08])
+    assert Steps("clipped", 0.1).step(g, 1.0, 0.1) == pytest.approx([0.06, 0.08])
+    assert Steps("clipped", 0.1).step(g / 50, 1.0, 0.1) == pytest.approx(g / 500)
+    assert Steps("polyak", 0.1).step(g, 0.01, 0.1) == pytest.approx(0.01 / 25 * g)
+    assert Steps("polyak", 0.1).step(g, 100.0, 0.1) == pytest.approx([0.06, 0.08])
+    assert Steps().step(np.zeros(2), 1.0, 0.1) == pytest.approx([0, 0])
+
+
+def test_schedules():
+    assert [Steps(schedule="constant").length(t, 100) for t in (0, 99)] == [0.1, 0.1]
+    assert Steps(schedule="cosine").length(0, 100) == pytest.approx(0.1)
+    assert Steps(schedule="cosine").length(100, 100) == pytest.approx(0)
+    inverse = np.array([Steps(schedule="inverse").length(t, 1) for t in range(100_000)])
+    assert inverse.sum() > 35  # grows with log t without end
+    assert (inverse**2).sum() < 0.1**2 * 51  # stays below γ_0²·50·Σ1/t²
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rule": "adam"}, "step_rule='adam' is not one of 'normalised'"),
+        ({"schedule": "linear"}, "schedule='linear' is not one of"),
+        ({"size": 0.0}, "step_size=0.0 must be a positive number"),
+        ({"momentum": 1.0}, r"momentum=1.0 must lie in \[0, 1\)"),
+    ],
+)
+def test_steps_refuse(options, message):
+    with pytest.raises(ValueError, match=message):
+        Steps(**options)
+
+
+@pytest.mark.parametrize(
+    "steps", [Steps(), Steps("polyak"), Steps("clipped", 0.5), Steps(momentum=0.5), Steps(schedule="inverse")]
+)
+def test_every_rule_finds_the_minimum(steps):
+    one = problem(n=400, n_blocks=5, n_chosen=3)
+    found = descend(one, np.zeros(3), np.random.default_rng(0), Settings(steps, 300))
+    assert found.theta == pytest.approx([1, 2, 3], abs=0.25)
+    assert len(found.history.train_risk) == 300
+    assert found.history.to_dict()["train_risk"][-1] < found.history.train_risk[0] / 4
+
+
+def test_an_unbounded_step_that_diverges_is_no_fit():
+    one = problem()
+    with pytest.raises(DivergenceError, match=r"no longer finite|is inf|is nan"):
+        descend(one, np.zeros(3), np.random.default_rng(0), Settings(Steps("plain", 50.0, "constant"), 500))
+    with pytest.raises(DivergenceError, match=r"median risk went from .* smaller step_size") as caught:
+        descend(
+            one, np.zeros(3), np.random.default_rng(0), Settings(Steps("plain", 3.0, "constant"), 20, average=False)
+        )
+    assert caught.value.theta.shape == (3,)
+
+
+def test_a_step_to_infinity_is_caught_at_once():
+    one = problem()
+    one.targets[0] = 1e308
+    with pytest.raises(DivergenceError, match=r"no longer finite after epoch 0|median risk is inf at epoch 0"):
+        descend(one, np.zeros(3), np.random.default_rng(0), Settings(Steps("plain", 1e3, "constant"), 5))
+
+
+def test_callbacks_see_every_epoch_and_can_stop():
+    seen = []
+    one = problem(loss=Logistic())
+    stops = [lambda state: seen.append(state.epoch), lambda state: state.epoch == 6]
+    found = descend(one, np.zeros(3), np.random.default_rng(0), Settings(n_epochs=50), callbacks=stops)
+    assert seen == list(range(7))
+    assert found.n_epochs == 7
+
+
+def test_patience_keeps_the_best_parameter_on_the_rows_held_out():
+    one, other = problem(n=200, n_blocks=5), problem(n=100, n_blocks=3, seed=1)
+    held_out = Problem(other.design, other.targets, one.loss, other.cells)
+    settings = Settings(Steps(schedule="constant"), 400, average=False, patience=15)
+    found = descend(one, np.zeros(3), np.random.default_rng(0), settings, held_out=held_out)
+    assert found.n_epochs < 400
+    assert len(found.history.held_out_risk) == found.n_epochs
+    best = held_out.median_risk(found.theta, np.random.default_rng(1))
+    assert best <= 1.5 * min(found.history.held_out_risk)
+
+
+def test_few_gradients_are_kept_at_a_time(monkeypatch):
+    monkeypatch.setattr(descent_module, "_MOST_GRADIENTS", 6)
+    one = problem(n=60, n_blocks=20, n_chosen=10)
+    *_, selected = one.epoch(np.zeros(3), np.random.default_rng(0), np.zeros(60, dtype=int))
+    assert len(selected) == 2
+
+
+def test_progress_is_shown(capsys, monkeypatch):
+    one = problem()
+    descend(one, np.zeros(3), np.random.default_rng(0), Settings(n_epochs=20), verbose=1)
+    assert "median risk" in capsys.readouterr().out
+    real = builtins.__import__
+
+    def no_rich(name, *args, **kwargs):
+        if name.startswith("rich"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", no_rich)
+    descend(one, np.zeros(3), np.random.default_rng(0), Settings(n_epochs=20), verbose=1)
+    assert capsys.readouterr().out.count("epoch") == 10

@@ -1,0 +1,486 @@
+"""The estimators: scikit-learn's rules, fitted attributes, options, warnings and refusals."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV, KFold, RepeatedStratifiedKFold, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import outvote as ov
+from outvote.learning import DivergenceError, PairLoss, PointLoss, RobustnessWarning, concordance
+from outvote.learning.base import most_copies, outlier_scores
+
+LEARNERS = [ov.RobustClassifier, ov.RobustRegressor, ov.RobustRanker, ov.RobustMetricLearner, ov.RobustAUCClassifier]
+LINEAR = [ov.RobustClassifier, ov.RobustRegressor, ov.RobustRanker]
+
+
+@pytest.mark.filterwarnings("ignore::outvote.learning.RobustnessWarning")
+@parametrize_with_checks([one(random_state=0, max_iter=100) for one in LEARNERS])
+def test_scikit_learn_finds_nothing_to_say(estimator, check):
+    check(estimator)
+
+
+def rows(n=300, d=4, bad=15, seed=0):
+    """Clean rows with a linear score, then rows far out that say the opposite; targets as numbers."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    y = x @ np.linspace(2, -1, d) + 0.5 * rng.normal(size=n)
+    x[:bad], y[:bad] = -30 * np.linspace(2, -1, d) + rng.normal(size=(bad, d)), 30 + rng.normal(size=bad)
+    return x, y
+
+
+def fit(learner, x, y, **options):
+    y = y if learner in (ov.RobustRegressor, ov.RobustRanker) else (y > 0).astype(int)
+    return learner(**{"contamination": 0.05, "random_state": 0, **options}).fit(x, y), y
+
+
+def quality(model, x, y):
+    return (
+        model.score(x, y)
+        if hasattr(model, "score")
+        else -np.log(model.certify(x, y, n_blocks=1, contamination=0).estimate)
+    )
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_corrupt_rows_do_not_spoil_the_fit_and_are_found(learner):
+    x, y = rows()
+    model, y = fit(learner, x, y, contamination=(0, 15) if learner is ov.RobustAUCClassifier else 15)
+    if learner is ov.RobustMetricLearner:
+        z = model.transform(x)
+        scores = cross_val_score(KNeighborsClassifier(5), z[15:], y[15:])
+        assert scores.mean() > 0.8
+    else:
+        assert quality(model, x[15:], y[15:]) > 0.85
+    bad = np.arange(300) < 15
+    assert roc_auc_score(bad, model.outlier_scores_) > 0.95
+    assert model.n_iter_ == 300
+    assert set(model.history_) == {"train_risk", "selected_blocks", "held_out_risk", "step"}
+    assert len(model.history_["train_risk"]) == len(model.history_["selected_blocks"]) == 300
+    assert model.selection_counts_.shape == model.row_losses_.shape == (300,)
+    assert model.n_blocks_ > 2 * 15
+    assert "blocks" in model.plan_.explain()
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_seed_settles_everything(learner):
+    x, y = rows()
+    first, y = fit(learner, x, y, max_iter=30)
+    again = clone(first).fit(x, y)
+    other = clone(first).set_params(random_state=1).fit(x, y)
+    name = "components_" if learner is ov.RobustMetricLearner else "coef_"
+    assert np.array_equal(getattr(first, name), getattr(again, name))
+    assert not np.array_equal(getattr(first, name), getattr(other, name))
+    loaded = pickle.loads(pickle.dumps(first))
+    method = "transform" if learner is ov.RobustMetricLearner else "predict"
+    assert np.array_equal(getattr(loaded, method)(x), getattr(first, method)(x))
+
+
+@pytest.mark.parametrize("learner", LINEAR)
+def test_units_of_the_columns_do_not_matter(learner):
+    x, y = rows()
+    units, shift = np.array([1e-4, 1.0, 1e5, 10.0]), np.array([1e-3, 5.0, -1e6, 0.0])
+    plain, y = fit(learner, x, y, max_iter=50)
+    other, _ = fit(learner, x * units + shift, y, max_iter=50)
+    assert np.ravel(other.coef_) * units == pytest.approx(np.ravel(plain.coef_), rel=1e-5)
+    assert other.predict(x * units + shift) == pytest.approx(plain.predict(x), rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_single_precision_and_frames(learner):
+    pd = pytest.importorskip("pandas")
+    x, y = rows()
+    model, y = fit(learner, x.astype(np.float32), y, max_iter=50)
+    exact, _ = fit(learner, x, y, max_iter=50)
+    name = "components_" if learner is ov.RobustMetricLearner else "coef_"
+    assert np.abs(getattr(model, name)) == pytest.approx(np.abs(getattr(exact, name)), rel=0.02, abs=0.02)
+    frame = pd.DataFrame(x, columns=list("abcd"))
+    named = clone(model).fit(frame, y)
+    assert named.feature_names_in_.tolist() == list("abcd")
+
+
+def test_set_output_and_names():
+    pytest.importorskip("pandas")
+    x, y = load_iris(return_X_y=True, as_frame=True)
+    learner = ov.RobustMetricLearner(max_iter=20, random_state=0).set_output(transform="pandas").fit(x, y)
+    images = learner.transform(x)
+    assert images.columns.tolist() == [f"robustmetriclearner{i}" for i in range(images.shape[1])]
+
+
+def test_pipelines_and_searches():
+    x, y = load_iris(return_X_y=True)
+    pipeline = make_pipeline(ov.RobustMetricLearner(max_iter=30, random_state=0), KNeighborsClassifier(5))
+    search = GridSearchCV(pipeline, {"robustmetriclearner__contamination": [0.02, 0.1]}, cv=3)
+    assert search.fit(x, y).best_score_ > 0.93
+    grid = GridSearchCV(ov.RobustClassifier(contamination=0.02, random_state=0), {"alpha": [0.0, 0.1]}, cv=3)
+    assert grid.fit(x, y).best_score_ > 0.93
+
+
+# --- against plain estimators on clean data -------------------------------------------------------------------
+
+
+def test_clean_data_cost_little():
+    for load in (load_breast_cancer, load_iris):
+        x, y = load(return_X_y=True)
+        folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
+        plain = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        robust = ov.RobustClassifier(contamination=0.01, random_state=0)
+        assert cross_val_score(robust, x, y, cv=folds).mean() > 0.98 * cross_val_score(plain, x, y, cv=folds).mean()
+    x, y = load_diabetes(return_X_y=True)
+    folds = KFold(5, shuffle=True, random_state=0)
+    plain = cross_val_score(LinearRegression(), x, y, cv=folds).mean()
+    assert cross_val_score(ov.RobustRegressor(contamination=0.01, random_state=0), x, y, cv=folds).mean() > 0.98 * plain
+
+
+def test_no_contamination_is_least_squares():
+    x, y = load_diabetes(return_X_y=True)
+    plain = LinearRegression().fit(x, y)
+    model = ov.RobustRegressor(contamination=0, max_iter=2000, random_state=0).fit(x, y)
+    assert model.n_blocks_ == 1
+    assert model.score(x, y) == pytest.approx(plain.score(x, y), abs=2e-3)
+
+
+# --- options ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber"])
+def test_regression_losses(loss):
+    x, y = rows()
+    model, _ = fit(ov.RobustRegressor, x, y, loss=loss)
+    assert model.score(x[15:], y[15:]) > 0.9
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+@pytest.mark.parametrize("blocks", ["all", "class"])
+def test_classification_losses(loss, blocks):
+    x, y = load_iris(return_X_y=True)
+    for labels in (y, np.array(["a", "b", "c"])[y], y == 1):
+        model = ov.RobustClassifier(contamination=0.02, loss=loss, blocks=blocks, random_state=0).fit(x, labels)
+        assert model.score(x, labels) > (0.93 if len(model.classes_) == 3 else 0.7)
+        assert hasattr(model, "predict_proba") == (loss == "logistic")
+        if loss == "logistic":
+            chances = model.predict_proba(x)
+            assert chances.sum(axis=1) == pytest.approx(1)
+            assert np.array_equal(model.classes_[chances.argmax(axis=1)], model.predict(x))
+            assert model.predict_log_proba(x) == pytest.approx(np.log(chances))
+        if blocks == "class":
+            assert len(model.n_blocks_) == len(model.classes_)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "product"])
+@pytest.mark.parametrize("learner", [ov.RobustRanker, ov.RobustAUCClassifier])
+def test_pair_losses(loss, learner):
+    x, y = rows()
+    model, y = fit(learner, x, y, loss=loss, contamination=(0, 15) if learner is ov.RobustAUCClassifier else 15)
+    assert quality(model, x[15:], y[15:]) > 0.85
+
+
+def test_a_rare_class_survives_in_blocks_of_its_own():
+    rng = np.random.default_rng(0)
+    y = (np.arange(600) < 60).astype(int)
+    x = rng.normal(size=(600, 3)) + 2.5 * y[:, None]
+    with pytest.warns(RobustnessWarning, match=r"class .*1.* has 60 of 600 rows.*blocks='class'"):
+        ov.RobustClassifier(contamination=0.08, random_state=0).fit(x, y)
+    model = ov.RobustClassifier(contamination=0.08, blocks="class", random_state=0).fit(x, y)
+    assert np.mean(model.predict(x)[:60]) > 0.7
+
+
+def test_no_intercept():
+    x, y = rows()
+    model, _ = fit(ov.RobustClassifier, x + 3, y, fit_intercept=False)
+    assert model.intercept_.tolist() == [0.0]
+    assert model.decision_function(np.zeros((1, 4))) == pytest.approx([0.0])
+    regressor, _ = fit(ov.RobustRegressor, x, y, fit_intercept=False)
+    assert regressor.intercept_ == 0.0
+    assert regressor.score(x[15:], y[15:]) > 0.9
+
+
+def test_the_penalty_shrinks():
+    x, y = rows()
+    norms = [np.linalg.norm(fit(ov.RobustClassifier, x, y, alpha=a)[0].coef_) for a in (0.0, 0.1, 10.0)]
+    assert norms[0] > 2 * norms[1] > 4 * norms[2]
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_polish_early_stopping_and_warm_start(learner):
+    x, y = rows()
+    polished, y = fit(learner, x, y, polish=True, max_iter=100)
+    stopped, _ = fit(learner, x, y, early_stopping=True, n_iter_no_change=10, max_iter=200)
+    assert len(stopped.history_["held_out_risk"]) == stopped.n_iter_ <= 200
+    for model in (polished, stopped):
+        if learner is not ov.RobustMetricLearner:
+            assert quality(model, x[15:], y[15:]) > 0.8
+    warm = clone(polished).set_params(warm_start=True, polish=False, step_size=1e-6, max_iter=1)
+    warm.fit(x, y)
+    name = "components_" if learner is ov.RobustMetricLearner else "coef_"
+    before = np.array(getattr(warm, name))
+    warm.fit(x, y)
+    assert np.abs(getattr(warm, name)) == pytest.approx(np.abs(before), abs=1e-4)
+
+
+@pytest.mark.parametrize("learner", LINEAR)
+def test_partial_fit(learner):
+    x, y = rows(n=600, bad=0)
+    y = y if learner is not ov.RobustClassifier else (y > 0).astype(int)
+    model = learner(contamination=0.05, random_state=0)
+    for low in range(0, 600, 100):
+        for _ in range(3):
+            model.partial_fit(x[low : low + 100], y[low : low + 100])
+    assert model.score(x, y) > 0.85
+    assert model.n_iter_ == 180
+    later = learner(contamination=0.05, random_state=0).fit(x, y).partial_fit(x, y, n_steps=1)
+    assert later.score(x, y) > 0.85
+
+
+def test_partial_fit_knows_its_classes():
+    x, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(150)
+    some = order[y[order] < 2]
+    for blocks in ("class", "all"):
+        model = ov.RobustClassifier(contamination=0.02, blocks=blocks, random_state=0)
+        model.partial_fit(x[some], y[some], classes=[0, 1, 2])
+        model.partial_fit(x[order], y[order], n_steps=300)
+        assert model.score(x, y) > 0.9
+    with pytest.raises(ValueError, match=r"y holds .*7.*not one of the classes"):
+        model.partial_fit(x[:2], [0, 7])
+
+
+def test_callbacks_and_starts():
+    x, y = rows()
+    seen = []
+    fit(ov.RobustRanker, x, y, callbacks=[lambda state: seen.append(state.risk)], max_iter=5)
+    assert len(seen) == 5
+    given, _ = fit(
+        ov.RobustRanker, x, y, init=np.array([2.0, 1.0, 0.0, -1.0]), step_size=1e-9, max_iter=1, average=False
+    )
+    assert given.coef_ == pytest.approx([2, 1, 0, -1], abs=1e-6)
+    drawn, _ = fit(ov.RobustClassifier, x, y, init="normal", step_size=1e-9, max_iter=1, average=False, scaling=False)
+    assert 0.01 < np.linalg.norm(drawn.coef_) < 0.5
+    assert drawn.intercept_ == pytest.approx([0.0], abs=1e-6)
+
+
+def test_queries_keep_their_pairs_to_themselves():
+    rng = np.random.default_rng(0)
+    queries = np.repeat(np.arange(40), 10)
+    x = rng.normal(size=(400, 3))
+    y = x @ [1.0, 1.0, 0.0] + 100 * rng.normal(size=40)[queries]  # the level of a query is not in the columns
+    grouped = ov.RobustRanker(contamination=0.02, random_state=0).fit(x, y, groups=queries)
+    alone = ov.RobustRanker(contamination=0.02, random_state=0).fit(x, y)
+    assert grouped.score(x, y, groups=queries) > 0.95 > alone.score(x, y, groups=queries)
+    with pytest.raises(ValueError, match="groups has 3 entries for 400 rows"):
+        alone.fit(x, y, groups=[1, 2, 3])
+    with pytest.raises(ValueError, match="no group holds two rows with different y"):
+        alone.fit(x, y, groups=np.arange(400))
+
+
+def test_given_pairs():
+    x, y = load_iris(return_X_y=True)
+    rng = np.random.default_rng(0)
+    i, j = rng.integers(150, size=(2, 800))
+    alike = np.where(y[i] == y[j], 1, -1)
+    alike[:40] *= -1
+    learner = ov.RobustMetricLearner(contamination=0.05, random_state=0).fit_pairs(
+        np.stack([x[i], x[j]], axis=1), alike
+    )
+    near, far = learner.pair_distance([[x[0], x[1]], [x[0], x[149]]])
+    assert near < 1 < far
+    assert learner.mahalanobis_matrix().shape == (4, 4)
+    assert learner.pair_distance([[x[3], x[90]]]) ** 2 == pytest.approx(
+        (x[3] - x[90]) @ learner.mahalanobis_matrix() @ (x[3] - x[90])
+    )
+    for pairs, signs, message in (
+        (x, alike, "n_pairs, 2, n_features"),
+        (np.stack([x, x], axis=1), np.zeros(150), r"\+1 or -1"),
+        (np.stack([x, x], axis=1), np.ones(150), "alike is constant"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            learner.fit_pairs(pairs, signs)
+    with pytest.raises(ValueError, match=r"\(n_pairs, 2, 4\) is needed"):
+        learner.pair_distance(np.zeros((3, 2, 5)))
+
+
+class Quantile(PointLoss):
+    name = "quantile"
+    lipschitz = 0.9
+
+    def value(self, scores, targets):
+        return np.maximum(0.9 * (targets - scores), 0.1 * (scores - targets))
+
+    def slope(self, scores, targets):
+        return np.where(targets > scores, -0.9, 0.1)
+
+
+def test_a_loss_of_ones_own():
+    x, y = rows(bad=0)
+    model = ov.RobustRegressor(loss=Quantile(), contamination=0.01, random_state=0).fit(x, y)
+    assert np.mean(y < model.predict(x)) == pytest.approx(0.9, abs=0.05)
+    with pytest.raises(ValueError, match="takes numbers, but 2 classes need signs"):
+        ov.RobustClassifier(loss=Quantile()).fit(x, y > 0)
+    with pytest.raises(ValueError, match="degree 1, but a loss of pairs"):
+        ov.RobustRanker(loss=Quantile()).fit(x, y)
+    assert PairLoss().degree == 2
+
+
+def test_the_two_sample_diagonal_has_a_contamination_for_each_class():
+    x, y = rows()
+    labels = (y > 0).astype(int)
+    model = ov.RobustAUCClassifier(contamination=(0, 15), random_state=0).fit(x, labels)
+    assert model.n_blocks_ == 31
+    assert model.plan_.n_corrupt == (0, 15)
+    assert model.auc(x[15:], labels[15:]) > 0.95
+    large = ov.RobustAUCClassifier(contamination=0, max_iter=5, random_state=0)
+    big = np.random.default_rng(0).normal(size=(2000, 2))
+    assert large.fit(big, big[:, 0] > 0).n_blocks_ > 1
+
+
+def test_the_papers_blocks_on_the_diagonal():
+    x, y = rows(bad=0)
+    options = {"algorithm": "paper", "loss": "logistic", "step_size": 0.5, "random_state": 0}
+    model = ov.RobustAUCClassifier(contamination=(3, 4), **options).fit(x, y > 0)
+    sizes = model.plan_.n_rows
+    assert model.n_blocks_ == -(-4 * 7 * min(sizes) // (min(sizes) + 14))
+    assert model.auc(x, y > 0) > 0.9
+
+
+def test_more_blocks_where_pairs_would_cost_too_much():
+    x = np.random.default_rng(0).normal(size=(3000, 2))
+    model = ov.RobustRanker(contamination=0.001, max_iter=3, random_state=0).fit(x, x[:, 0])
+    assert model.plan_.block_size <= 256
+    assert "at most 256 rows" in model.plan_.reason
+
+
+# --- certificates ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_certify_bounds_the_clean_risk(learner):
+    x, y = rows(n=900, bad=0)
+    model, y = fit(learner, x[:300], y[:300], max_iter=50)
+    y = y if learner in (ov.RobustRegressor, ov.RobustRanker) else (rows(n=900, bad=0)[1] > 0).astype(int)
+    held = rows(n=900, bad=0)
+    targets = held[1] if learner in (ov.RobustRegressor, ov.RobustRanker) else (held[1] > 0).astype(int)
+    found = model.certify(held[0][300:], targets[300:], contamination=6, confidence=0.9, rng=0)
+    assert found.certificate.target == "clean risk"
+    assert found.interval.high > found.estimate
+    if learner is not ov.RobustRegressor:
+        assert found.certificate.provenance == "certified"
+        assert found.interval.high < 1
+        trained = model.certify(held[0][300:], targets[300:], contamination=6, loss="training", rng=0)
+        assert trained.certificate.provenance == "plug-in"
+    else:
+        assert model.certify(held[0][300:], targets[300:], loss="absolute", rng=0).estimate < found.estimate**0.5 + 1
+        with pytest.raises(ValueError, match="neither 'squared' nor 'absolute'"):
+            model.certify(held[0], targets, loss="zero-one")
+
+
+# --- warnings and refusals -------------------------------------------------------------------------------------
+
+
+def test_small_blocks_are_worth_a_warning():
+    x, y = rows(n=100, bad=0)
+    with pytest.warns(RobustnessWarning, match="blocks of 2 rows"):
+        ov.RobustRanker(contamination=20, max_iter=2, random_state=0).fit(x, y)
+
+
+def test_too_few_blocks_are_worth_a_warning():
+    x, y = rows(n=100, bad=0)
+    with pytest.warns(RobustnessWarning, match="n_blocks=5 survives 2 corrupt rows, but contamination allows 10"):
+        ov.RobustRegressor(contamination=10, n_blocks=5, max_iter=2, random_state=0).fit(x, y)
+
+
+def test_scores_that_turn_round_are_worth_a_warning():
+    x, y = rows(n=100, bad=0)
+    with pytest.warns(RobustnessWarning) as caught:
+        ov.RobustRegressor(contamination=0.35, max_iter=2, random_state=0).fit(x, y)
+    assert any("turn round" in str(one.message) for one in caught)
+
+
+def test_copies_are_worth_a_warning():
+    x, y = rows(n=200, bad=0)
+    x[50:80], y[50:80] = x[50], y[50]
+    with pytest.warns(RobustnessWarning, match="row 50 comes 30 times, more often than the 20 corrupt rows"):
+        ov.RobustRegressor(contamination=20, max_iter=2, random_state=0).fit(x, y)
+    assert most_copies(x, y) == (30, 50)
+    assert most_copies(np.arange(6.0).reshape(3, 2), np.zeros(3))[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("learner", "options", "message"),
+    [
+        (ov.RobustRanker, {"contamination": 0.3}, r"largest contamination for pairs here is 24 rows \(0.24\)"),
+        (ov.RobustMetricLearner, {"contamination": 0.3}, "largest contamination for pairs here is 24 rows"),
+        (
+            ov.RobustRanker,
+            {"contamination": 0.2, "algorithm": "paper"},
+            "largest contamination for pairs here is 16 rows",
+        ),
+        (ov.RobustAUCClassifier, {"contamination": 0.3}, "largest contamination"),
+        (ov.RobustRanker, {"n_blocks": 60}, "n_blocks=60 leaves fewer than 2 rows"),
+        (ov.RobustAUCClassifier, {"n_blocks": 90}, "n_blocks=90 leaves fewer than 1 row"),
+        (ov.RobustRegressor, {"n_blocks": 0}, "n_blocks=0 must be 'auto' or an integer of at least 1"),
+        (ov.RobustRegressor, {"contamination": 0.6}, r"contamination=0.6 must be a fraction in \[0, 0.5\)"),
+        (ov.RobustRegressor, {"algorithm": "fast"}, "algorithm='fast' is neither"),
+        (ov.RobustRegressor, {"max_iter": 0}, "max_iter=0 must be an integer of at least 1"),
+        (ov.RobustRegressor, {"alpha": -1.0}, "alpha=-1.0 must be a finite number"),
+        (ov.RobustRegressor, {"validation_fraction": 1.0}, "validation_fraction=1.0 must lie"),
+        (ov.RobustRegressor, {"middle": 2.0}, r"middle=2.0 must be 'auto' or a share in \[0, 1\]"),
+        (ov.RobustRegressor, {"init": "ones"}, "init='ones' is neither"),
+        (ov.RobustRegressor, {"loss": "square"}, "did you mean 'squared'"),
+        (ov.RobustClassifier, {"blocks": "rows"}, "blocks='rows' is neither"),
+        (ov.RobustRegressor, {"step_rule": "adam"}, "step_rule='adam'"),
+        (ov.RobustRanker, {"early_stopping": True, "validation_fraction": 0.99}, "leaves .* rows to learn from"),
+    ],
+)
+def test_refusals_say_why(learner, options, message):
+    x, y = rows(n=100, bad=0)
+    with pytest.raises(ValueError, match=message):
+        fit(learner, x, y, **options)
+
+
+def test_targets_that_teach_nothing_are_refused():
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    for learner, message in (
+        (ov.RobustRanker, "y is constant"),
+        (ov.RobustRegressor, "y is constant"),
+        (ov.RobustClassifier, "only one class is present"),
+        (ov.RobustMetricLearner, "one class only"),
+        (ov.RobustAUCClassifier, "one class only"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            learner().fit(x, np.ones(50))
+    with pytest.raises(ValueError, match="3 classes, but RobustAUCClassifier ranks one above another"):
+        ov.RobustAUCClassifier().fit(x, np.arange(50) % 3)
+    with pytest.raises(ValueError, match="y is constant"):
+        concordance(np.arange(3.0), np.ones(3))
+
+
+def test_a_diverging_fit_is_an_error():
+    x, y = rows(bad=0)
+    with pytest.raises(DivergenceError):
+        ov.RobustRegressor(algorithm="paper", step_size=100.0, contamination=0.01, random_state=0).fit(x, y)
+
+
+def test_rows_at_the_end_of_the_numbers():
+    x, y = rows()
+    x[:15] *= 1e300
+    y[:15] = 1e300
+    for learner in LINEAR:
+        model, targets = fit(learner, x, y)
+        assert quality(model, x[15:], targets[15:]) > 0.85
+
+
+def test_outlier_scores_see_what_either_sees():
+    counts, losses, distances = np.full(100, 50), np.linspace(0, 1, 100), np.linspace(1, 2, 100)
+    counts[3], losses[7], distances[11] = 0, 50.0, 50.0
+    scores = outlier_scores(counts, losses, distances, np.arange(100), 200, 2)
+    assert set(np.argsort(scores)[-3:]) == {3, 7, 11}
+    everything_lost = outlier_scores(counts, np.full(100, np.inf), distances, np.arange(100), 200)
+    assert np.isinf(everything_lost).all()

@@ -1,0 +1,45 @@
+"""docs/learning.md shows what its code prints, and its table can be written again."""
+
+import contextlib
+import importlib.util
+import io
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "learning.md"
+
+
+def test_the_page_shows_what_its_code_prints():
+    names: dict[str, object] = {}
+    printed, checked = None, 0
+    for language, text in re.findall(r"```(python)?\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
+        if language == "python":
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                exec(compile(text, str(PAGE), "exec"), names)
+            printed = output.getvalue()
+        elif printed is not None:
+            assert text == printed
+            printed, checked = None, checked + 1
+    assert checked == 3
+
+
+def test_the_table_can_be_written_again(tmp_path, monkeypatch, capsys):
+    spec = importlib.util.spec_from_file_location("learning_table", ROOT / "benchmarks" / "learning_table.py")
+    table = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(table)
+    page = PAGE.read_text(encoding="utf-8")
+    kept = [line.split("|")[1:3] for line in page.partition(table.BEGIN)[2].splitlines() if line.startswith("|")]
+    names = [line[1].strip() for line in kept[2:]]
+    assert names == list(table.ATTACKS) * 2 * len(table.SETS)
+    monkeypatch.setattr(table, "SETS", {"diabetes": table.SETS["diabetes"]})
+    monkeypatch.setattr(table, "ATTACKS", {"blow-ups": table.ATTACKS["blow-ups"]})
+    output = tmp_path / "learning.md"
+    output.write_text(page, encoding="utf-8")
+    table.main(["--runs", "1", "--output", str(output)])
+    written = output.read_text(encoding="utf-8")
+    assert written.partition(table.BEGIN)[0] == page.partition(table.BEGIN)[0]
+    assert written.partition(table.END)[2] == page.partition(table.END)[2]
+    assert "over 1 splits" in written
+    assert "learning.md" in capsys.readouterr().out

