@@ -9,7 +9,7 @@ import numpy as np
 
 import outvote as ov
 from outvote.learning.descent import Problem
-from outvote.learning.losses import MetricHinge, PairLogistic
+from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic
 
 from .measure import Job, Row, later, normal, power
 
@@ -21,7 +21,9 @@ def epoch(learner: Any, loss: Any, x: Any, y: Any, **blocks: int) -> Job:
     cells, _ = learner._cells(np.arange(len(x)), y, len(x), None)
     problem = Problem(design, y, loss, cells)
     rng = np.random.default_rng(0)
-    theta = loss.start(x.shape[1], 1) + (0.01 * rng.normal(size=x.shape[1]) if loss.start(x.shape[1], 1).ndim == 1 else 0)
+    theta = loss.start(x.shape[1], 1)
+    if theta.ndim == 1:
+        theta = 0.01 * rng.normal(size=theta.shape)
     counts = np.zeros(len(x), dtype=np.int64)
     return lambda: problem.epoch(theta, rng, counts)
 
@@ -40,11 +42,11 @@ def labelled(n_rows: int, columns: int, n_classes: int = 2) -> tuple[Any, Any]:
     return x, (np.argsort(np.argsort(x[:, 0])) * n_classes // n_rows).astype(np.int64)
 
 
-def ranking(n_rows: int, columns: int, size: int, dtype: str = "float64") -> Job:
-    """An epoch of the ranker in blocks of `size` rows."""
+def ranking(n_rows: int, columns: int, size: int, dtype: str = "float64", loss: Any = None, middle: Any = 0.0) -> Job:
+    """An epoch of the ranker in blocks of `size` rows: on the median block, or on the middle ones."""
     n_corrupt = (n_rows // size - 1) // 2
-    learner = ov.RobustRanker(contamination=n_corrupt)
-    return epoch(learner, PairLogistic(), *ranked(n_rows, columns, dtype), n_blocks=2 * n_corrupt + 1)
+    learner = ov.RobustRanker(contamination=n_corrupt, middle=middle)
+    return epoch(learner, loss or PairLogistic(), *ranked(n_rows, columns, dtype), n_blocks=2 * n_corrupt + 1)
 
 
 def full_batch(n_rows: int, columns: int) -> Job:
@@ -52,10 +54,10 @@ def full_batch(n_rows: int, columns: int) -> Job:
     return epoch(ov.RobustRanker(contamination=0), PairLogistic(), *ranked(n_rows, columns), n_blocks=1)
 
 
-def metric(n_rows: int, columns: int, size: int) -> Job:
+def metric(n_rows: int, columns: int, size: int, middle: Any = 0.0) -> Job:
     """An epoch of the metric learner, with the projection it ends with."""
     n_corrupt = (n_rows // size - 1) // 2
-    learner = ov.RobustMetricLearner(contamination=n_corrupt)
+    learner = ov.RobustMetricLearner(contamination=n_corrupt, middle=middle)
     loss = MetricHinge()
     step = epoch(learner, loss, *labelled(n_rows, columns, 5), n_blocks=2 * n_corrupt + 1)
     return lambda: loss.project(step()[2])
@@ -88,16 +90,26 @@ def rows(quick: bool) -> list[Row]:
         return labelled(1000, 10, 3)
 
     own = ov.RobustClassifier(contamination=0.01, random_state=0)
+    wide_rows, long_rows = f"{power(wide)} × 784, float32, blocks of 49", f"{power(long)} × 10, blocks of 5"
+    metric_rows = f"{power(long // 10)} × 100, blocks of 5"
+    read_wide = later(lambda: product(ranked(wide, 784, "float32")[0], 1))
+    read_long = later(lambda: product(ranked(long, 10)[0], 1))
+    read_metric = later(lambda: product(labelled(long // 10, 100, 5)[0], 100))
     return [
-        Row(f"ranking epoch, {power(wide)} × 784, float32, blocks of 49", "X @ w", 1.2,
-            later(lambda: ranking(wide, 784, 49, "float32")),
-            later(lambda: product(ranked(wide, 784, "float32")[0], 1))),
-        Row(f"ranking epoch, {power(long)} × 10, blocks of 5", "X @ w", 2.5,
-            later(lambda: ranking(long, 10, 5)), later(lambda: product(ranked(long, 10)[0], 1))),
-        Row(f"ranking epoch, {power(small)} × 10, 1 % corrupt", "all pairs", 1 / 30,
-            later(lambda: ranking(small, 10, 49)), later(lambda: full_batch(small, 10))),
-        Row(f"metric epoch, {power(long // 10)} × 100, blocks of 5", "X @ M", 2.5,
-            later(lambda: metric(long // 10, 100, 5)), later(lambda: product(labelled(long // 10, 100, 5)[0], 100))),
+        Row(f"ranking epoch, {wide_rows}, median block", "X @ w", 1.2,
+            later(lambda: ranking(wide, 784, 49, "float32")), read_wide),
+        Row(f"ranking epoch, {wide_rows}, middle quarter", "X @ w", None,
+            later(lambda: ranking(wide, 784, 49, "float32", middle="auto")), read_wide),
+        Row(f"ranking epoch, {long_rows}, hinge, median block", "X @ w", 2.5,
+            later(lambda: ranking(long, 10, 5, loss=PairHinge())), read_long),
+        Row(f"ranking epoch, {long_rows}, logistic, middle quarter", "X @ w", None,
+            later(lambda: ranking(long, 10, 5, middle="auto")), read_long),
+        Row(f"ranking epoch, {power(small)} × 10, 1 % corrupt", "all pairs", 0.033,
+            later(lambda: ranking(small, 10, 49, middle="auto")), later(lambda: full_batch(small, 10))),
+        Row(f"metric epoch, {metric_rows}, median block", "X @ M", 2.5,
+            later(lambda: metric(long // 10, 100, 5)), read_metric),
+        Row(f"metric epoch, {metric_rows}, middle quarter", "X @ M", None,
+            later(lambda: metric(long // 10, 100, 5, middle="auto")), read_metric),
         Row(f"RobustClassifier, {power(many)} × 20", "SGDClassifier", None,
             lambda: fit(own, *classes())(), lambda: fit(SGDClassifier(loss="log_loss"), *classes())()),
         Row(f"RobustClassifier, {power(many)} × 20", "LogisticRegression", None,
