@@ -94,7 +94,7 @@ def test_metric_learning_on_iris():
             model = ov.RobustMetricLearner(random_state=seed, **options).fit(*data)
             losses.setdefault(name, []).append(protocol.metric_loss(model, test))
         areas.append(roc_auc_score(bad, model.outlier_scores_))
-    assert np.mean(areas) > 0.94
+    assert np.mean(areas) > (0.97 if LONG else 0.95)
     means = {name: np.mean(values) for name, values in losses.items()}
     # Thirty test rows: one run differs from the next by .09, so that a few runs say little about the mean.
     near = 0.04 if LONG else 0.15

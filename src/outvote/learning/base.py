@@ -118,8 +118,8 @@ COMMON_ATTRIBUTES = """n_blocks_ : int or tuple of int
     row_losses_ : ndarray
         Loss of each row under the fit; for pairs, its mean loss with rows that were chosen often.
     outlier_scores_ : ndarray
-        The larger of both, or how far out the row lies in its columns if that is larger, in standard deviations: high
-        is suspect. They turn round where the fit is captured.
+        In standard deviations, high is suspect: half of how seldom the row was chosen, or its loss and how far out it
+        lies in its columns together, if that is more. They turn round where the fit is captured.
     n_iter_ : int
         Epochs run.
     n_features_in_, feature_names_in_
@@ -520,24 +520,26 @@ def corrupt_in_share(count: int, n_rows: int, n_all: int, degree: int) -> int:
 def outlier_scores(
     counts: Array, losses: Array, distances: Array, rows: Array, n_epochs: int, n_corrupt: int = 0
 ) -> Array:
-    """Return, for each row, the largest of three suspicions in standard deviations, taken without the largest values.
+    """Return, for each row, the larger of two suspicions in standard deviations, taken without the largest values.
 
-    A row that sits in chosen blocks less often than others spoils its blocks; a row with a large loss is not explained
-    by the fit; a row far out in its columns may be a wrong unit. Each is blind where the others see.
+    A row that sits in chosen blocks less often than others spoils its blocks; this counts half. A row with a large loss
+    is not explained by the fit, and one far out in its columns may be a wrong unit: these two add up. Each is blind
+    where others see.
     """
     share = counts[rows].mean() / max(n_epochs, 1)
     spread = math.sqrt(max(n_epochs * share * (1 - share), 1.0))
-    scores = np.full(len(counts), -np.inf)
-    scores[rows] = (np.median(counts[rows]) - counts[rows]) / spread
+    seldom, strange = np.full(len(counts), -np.inf), np.zeros(len(counts))
+    seldom[rows] = (np.median(counts[rows]) - counts[rows]) / spread
     for values in (losses, distances):
         finite = np.isfinite(values)
         if finite.any():
             kept = np.sort(values[finite])[: max(1, len(values) - n_corrupt)]
             scale = max(robust_centre_and_scale(kept, 0)[1] if np.ptp(kept) else 0.0, float(kept.std())) or 1.0
-            scores = np.maximum(scores, np.where(finite, (values - np.median(values[finite])) / scale, np.inf))
+            above = np.maximum((values - np.median(values[finite])) / scale, 0.0)
+            strange += np.where(finite, above, np.inf)
         else:
-            scores = np.full(len(counts), np.inf)
-    return scores
+            strange += np.inf
+    return np.maximum(seldom / 2, strange)  # by chance alone some rows are chosen seldom
 
 
 def most_copies(x: Array, targets: Array) -> tuple[int, int]:
