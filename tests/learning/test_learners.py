@@ -484,3 +484,25 @@ def test_outlier_scores_see_what_either_sees():
     assert set(np.argsort(scores)[-3:]) == {3, 7, 11}
     everything_lost = outlier_scores(counts, np.full(100, np.inf), distances, np.arange(100), 200)
     assert np.isinf(everything_lost).all()
+
+
+def test_partial_fit_of_a_metric_and_of_an_auc_classifier():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, size=400)
+    x = rng.normal(size=(400, 3))
+    x[:, 0] += 4 * y
+    metric, ranked = (
+        learner(contamination=0.02, random_state=0) for learner in (ov.RobustMetricLearner, ov.RobustAUCClassifier)
+    )
+    for low in range(0, 400, 100):
+        part = np.s_[low : low + 100]
+        metric.partial_fit(x[part], y[part], n_steps=30)
+        ranked.partial_fit(x[part], y[part], classes=[0, 1], n_steps=30)
+    matrix = metric.mahalanobis_matrix()
+    assert matrix[0, 0] > 3 * np.abs(matrix[1:, 1:]).max()
+    assert ranked.auc(x, y) > 0.99
+    assert ranked.score(x, y) > 0.9
+    with pytest.raises(ValueError, match="should be"):
+        ranked.partial_fit(x, np.where(y == 1, 5, 0))
+    with pytest.raises(ValueError, match="one class only"):
+        metric.partial_fit(x, np.zeros(400))

@@ -28,8 +28,8 @@ Array = NDArray[Any]
 _MOST_PAIRED = 256
 #: Rows in a block of the refit, in which all blocks count.
 _MOST_POLISHED = 64
-#: Rows against which the loss of a pair's row is taken.
-_PARTNERS = 256
+#: Rows against which the loss of a pair's row is taken: at least, at most, and pairs in all.
+_PARTNERS = 32, 256, 2**24
 #: A row repeated more often than this, and than contamination allows, is worth a warning.
 _FEW_COPIES = 4
 #: Above this share of corrupt rows the outlier scores have been seen to turn round.
@@ -418,7 +418,8 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
                 losses = loss.value(scores, problem.targets)
             else:
                 trusted = rows[counts[rows] >= np.median(counts[rows])]
-                partners = rng.choice(trusted, size=min(_PARTNERS, len(trusted)), replace=False)
+                n_partners = min(partners_for(len(scores)), len(trusted))
+                partners = rng.choice(trusted, size=n_partners, replace=False)
                 losses = np.empty(len(scores))
                 strip = max(1, 2**18 // max(1, scores[partners].size))
                 for low in range(0, len(scores), strip):
@@ -515,6 +516,12 @@ def corrupt_in_share(count: int, n_rows: int, n_all: int, degree: int) -> int:
     share = n_rows / n_all
     likely = math.ceil(count * share + 2 * math.sqrt(count * share * (1 - share)))
     return max(0, min(count, likely, (n_rows // degree - 1) // 2))
+
+
+def partners_for(n_rows: int) -> int:
+    """Return against how many rows the loss of a pair's row is taken: the fewer, the more rows there are."""
+    fewest, most, in_all = _PARTNERS
+    return min(max(fewest, in_all // n_rows), most)
 
 
 def outlier_scores(

@@ -59,13 +59,22 @@ class RobustMetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rob
         """Learn from rows and their classes."""
         self._degree = 2  # type: ignore[misc]
         x, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(f"y has one class only ({classes[0]!r}): there is nothing to tell apart")
-        self._classes = classes
-        loss = MetricHinge() if isinstance(self.loss, str) and self.loss == "auto" else self.loss
-        self._set_metric(self._learn(x, codes, loss))
+        self._set_metric(self._learn(x, self._codes(y), self._loss()))
+        return self
+
+    def partial_fit(self, X: Any, y: Any, n_steps: int = 10) -> Self:
+        """Take `n_steps` more steps, on these rows alone; columns are scaled as in the first call."""
+        first = not hasattr(self, "components_")
+        self._degree = 2  # type: ignore[misc]
+        x, y = validate_data(self, X, y, reset=first, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        codes = self._codes(y)
+        if first:
+            design = self._scaled(x, False, True)
+            self._centre, self._scale = design.centre, design.scale
+        self._adopt_scaling(x)
+        design = ScaledRows(x, self._centre, self._scale)
+        self._learn_more(design, codes, self._loss(), 1, n_steps)
+        self._set_metric(design)
         return self
 
     def fit_pairs(self, pairs: Any, alike: Any) -> Self:
@@ -143,6 +152,16 @@ class RobustMetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rob
         else:
             options.setdefault("assume", Bounded(0, 1))
         return certify_risk(rows, kernel=kernel, contamination=allowed, confidence=confidence, **options)
+
+    def _loss(self) -> Any:
+        return MetricHinge() if isinstance(self.loss, str) and self.loss == "auto" else self.loss
+
+    def _codes(self, y: Array) -> Array:
+        check_classification_targets(y)
+        self._classes, codes = np.unique(y, return_inverse=True)
+        if len(self._classes) < 2:
+            raise ValueError(f"y has one class only ({self._classes[0]!r}): there is nothing to tell apart")
+        return codes
 
     def _set_metric(self, design: ScaledRows) -> None:
         values, vectors = np.linalg.eigh(self._theta)

@@ -16,7 +16,7 @@ from outvote.assumptions import Bounded
 from outvote.blocks import plan_blocks
 from outvote.contamination import Contamination
 from outvote.kernels import Kernel
-from outvote.learning.base import RobustLearner, _given_blocks, corrupt_in_share, documented
+from outvote.learning.base import RobustLearner, _given_blocks, corrupt_in_share, documented, partners_for
 from outvote.learning.dealing import Cell
 from outvote.learning.losses import PAIR_LOSSES, loss_of
 from outvote.learning.scaling import ScaledRows
@@ -241,8 +241,30 @@ class RobustAUCClassifier(ClassifierMixin, _LinearScores):  # type: ignore[misc]
         x, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
         codes = self._check_classes(y)
         design = self._learn(x, codes.astype(np.float64), self._loss())
+        return self._with_threshold(design, codes)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, n_steps: int = 10) -> Self:
+        """Take `n_steps` more steps, on these rows alone; columns are scaled as in the first call.
+
+        Both classes must be among the rows; `classes`, which scikit-learn asks for, is only compared with them.
+        """
+        first = not hasattr(self, "coef_")
+        x, y = validate_data(self, X, y, reset=first, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        known = np.unique(classes) if classes is not None else None if first else self.classes_
+        codes = self._check_classes(y)
+        if known is not None and not np.array_equal(known, self.classes_):
+            raise ValueError(f"y has the classes {self.classes_.tolist()!r}, but they should be {known.tolist()!r}")
+        if first:
+            design = self._scaled(x, False, True)
+            self._centre, self._scale = design.centre, design.scale
+        self._adopt_scaling(x)
+        design = ScaledRows(x, self._centre, self._scale)
+        self._learn_more(design, codes.astype(np.float64), self._loss(), 1, n_steps)
+        return self._with_threshold(design, codes)
+
+    def _with_threshold(self, design: ScaledRows, codes: Array) -> Self:
         self._set_scores(design)
-        scores = x @ self.coef_.astype(x.dtype) + self.intercept_
+        scores = design.x @ self.coef_.astype(design.x.dtype) + self.intercept_
         self.intercept_ -= _balanced_threshold(scores[codes == 0], scores[codes == 1])
         return self
 
@@ -346,7 +368,8 @@ class RobustAUCClassifier(ClassifierMixin, _LinearScores):  # type: ignore[misc]
             for code in (0.0, 1.0):
                 other = rows[problem.targets[rows] != code]
                 trusted = other[counts[other] >= np.median(counts[other])]
-                partners = rng.choice(trusted, size=min(256, len(trusted)), replace=False)
+                n_partners = min(partners_for(len(scores)), len(trusted))
+                partners = rng.choice(trusted, size=n_partners, replace=False)
                 own = np.flatnonzero(problem.targets == code)
                 for part in np.array_split(own, max(1, len(own) // 1024)):
                     losses[part] = problem.loss.value(
