@@ -96,9 +96,9 @@ def rows(quick: bool) -> list[Row]:
     read_long = later(lambda: product(ranked(long, 10)[0], 1))
     read_metric = later(lambda: product(labelled(long // 10, 100, 5)[0], 100))
     return [
-        Row(f"ranking epoch, {wide_rows}, median block", "X @ w", 1.2,
-            later(lambda: ranking(wide, 784, 49, "float32")), read_wide),
-        Row(f"ranking epoch, {wide_rows}, middle quarter", "X @ w", None,
+        Row(f"ranking epoch, {wide_rows}, hinge, median block", "X @ w", 1.2,
+            later(lambda: ranking(wide, 784, 49, "float32", PairHinge())), read_wide),
+        Row(f"ranking epoch, {wide_rows}, logistic, middle quarter", "X @ w", None,
             later(lambda: ranking(wide, 784, 49, "float32", middle="auto")), read_wide),
         Row(f"ranking epoch, {long_rows}, hinge, median block", "X @ w", 2.5,
             later(lambda: ranking(long, 10, 5, loss=PairHinge())), read_long),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import outvote as ov
 from outvote import closed_forms, one_pass
 from outvote.kernels import KERNELS, Kernel
-from outvote.learning.losses import PairHinge, PairLogistic, ProductHinge
+from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
 from outvote.partition import draw
 from outvote.votes.soft import soft_tuning, soft_vote
 
@@ -364,3 +364,14 @@ def test_risks_and_slopes_of_pairs_are_the_same(loss, size, n_blocks):
         with using(compiled):
             for found, right in zip((loss.risks(scores, targets), loss.slopes(scores, targets)), expected, strict=True):
                 np.testing.assert_allclose(found, right, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("width", [1, 4, 7])
+def test_risks_of_a_metric_are_the_same(width):
+    rng = np.random.default_rng(width)
+    scores, classes = rng.normal(size=(60, width)), rng.integers(0, 3, size=60)
+    rows = rng.permutation(60)[:48].reshape(6, 8)
+    with using(None):
+        expected = MetricHinge().risks_of(scores, classes, rows)
+    with using(compiled):
+        np.testing.assert_allclose(MetricHinge().risks_of(scores, classes, rows), expected, rtol=1e-12)

@@ -54,7 +54,7 @@ def vote_on_means(
     `assume` has an entry, an assumption or None, for each column.
     """
     shape = rows.shape[1:]
-    unscaled = [j for j, one in enumerate(assume) if _needs_a_scale(one, plan)]
+    unscaled = {j for j, one in enumerate(assume) if _needs_a_scale(one, plan)}
     sds = np.ravel(robust_sd(rows, plan.n_corrupt, seed, dealt.order)) if unscaled else np.empty(0)
     flat = rows.reshape(len(rows), -1)
     prepared: dict[Assumption, Ballot] = {}

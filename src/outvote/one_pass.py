@@ -22,7 +22,7 @@ Remainder = Literal["drop", "spread"]
 #: Values added at once: the totals of a group stay in the cache.
 _GROUP = 65_536
 #: Consecutive values that are dealt together.
-_SEGMENT = 256
+_SEGMENT = 1024
 #: Stretches of the rows that a group takes its segments from.
 _STRETCHES = 16
 #: Every block takes as many rows of a group as any other: with few groups that would show.
@@ -57,12 +57,13 @@ class _OnePass(Partition):
 class Segments(_OnePass):
     """Groups of short segments of rows, shuffled; each block owns some places of every group.
 
-    A group takes segments of about a hundred rows from many stretches of the rows at once, so that rows in order fill
-    no group with equals; they go to its places in random order, from a random place on. A block owns G/K places, drawn
-    at random: sums take one pass and no gather of rows. Every block takes as many rows of a group as any other: right
-    for sums, wrong for pairs. Where G/K is small the groups take turns between a few deals of the places, the powers of
-    one random permutation P: in deal m, block k owns the places P^{m+1}(i) for i from k·G/K on. The rows that make no
-    whole segment or group come from all stretches; they fill the places without a segment, and are dealt one by one.
+    A group takes segments of about a thousand values from many stretches of the rows at once, so that rows in order
+    fill no group with equals; they go to its places in random order, from a random place on. A block owns G/K places,
+    drawn at random: sums take one pass and no gather of rows. Every block takes as many rows of a group as any other:
+    right for sums, wrong for pairs. Where G/K is small the groups take turns between a few deals of the places, the
+    powers of one random permutation P: in deal m, block k owns the places P^{m+1}(i) for i from k·G/K on. The rows that
+    make no whole segment or group come from all stretches; they fill the places without a segment, and are dealt one
+    by one.
     """
 
     def __init__(self, n_rows: int, n_blocks: int, columns: int, remainder: Remainder, rng: np.random.Generator):

@@ -59,6 +59,8 @@ def draw(
     check_kind(kind, remainder)
     if kind == "hash":
         return from_labels(hash_rows(np.arange(n_rows), seed, stream) % n_blocks, n_blocks)
+    if one_pass and n_blocks == n_rows and kind in ("random", "uniform"):
+        kind = "contiguous"  # every row is a block: there is nothing to deal
     rng = np.random.default_rng([stream, seed])
     if kind == "random" and one_pass and Segments.allowed(n_rows, n_blocks, columns):
         return Segments(n_rows, n_blocks, columns, remainder, rng)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from outvote.learning import losses as L
+from outvote.learning.losses import common, distances, pairs
 from outvote.learning.scaling import ScaledRows
 
 POINTS = [L.Logistic(), L.Hinge(), L.Softmax(), L.MulticlassHinge(), L.Squared(), L.Absolute(), L.Huber(0.7)]
@@ -81,7 +82,7 @@ def test_block_risks_of_points(loss):
 @pytest.mark.parametrize(("size", "n_blocks"), [(2, 9), (5, 4), (70, 2), (70, 9), (300, 1), (300, 2)])
 @pytest.mark.parametrize("grouped", [False, True])
 def test_block_risks_and_slopes_of_pairs(monkeypatch, loss, size, n_blocks, grouped):
-    monkeypatch.setattr(L, "_CHUNK", 1000)  # several strips even here
+    monkeypatch.setattr(pairs, "_CHUNK", 1000)  # several strips even here
     rng = np.random.default_rng(size)
     s, y = rng.normal(size=(2, size, n_blocks))
     g = rng.integers(3, size=(size, n_blocks)) if grouped else None
@@ -105,7 +106,7 @@ def test_a_block_without_a_pair_inside_a_group_has_no_risk():
 
 @pytest.mark.parametrize("loss", PAIRS, ids=name_of)
 def test_pairs_across_two_samples(monkeypatch, loss):
-    monkeypatch.setattr(L, "_CHUNK", 40)
+    monkeypatch.setattr(pairs, "_CHUNK", 40)
     rng = np.random.default_rng(3)
     s, t = rng.normal(size=(6, 3)), rng.normal(size=(4, 3))
     y, z = np.zeros((6, 3)), np.ones((4, 3))
@@ -166,7 +167,7 @@ def test_gradient_across_two_samples():
 
 @pytest.mark.parametrize("loss", [L.MetricHinge(), L.DistanceHinge()], ids=["classes", "given pairs"])
 def test_gradients_of_the_metric(monkeypatch, loss):
-    monkeypatch.setattr(L, "_CHUNK", 50)
+    monkeypatch.setattr(pairs, "_CHUNK", 50)
     design = rows()
     rng = np.random.default_rng(8)
     targets = rng.integers(2, size=24) if loss.degree == 2 else rng.choice([-1.0, 1.0], size=24)
@@ -196,18 +197,18 @@ def test_the_projection_is_the_nearest_psd_matrix():
     kept = np.linalg.eigvalsh(matrix).clip(min=0)
     assert np.sort(values) == pytest.approx(np.sort(kept), abs=1e-12)
     assert L.MetricHinge().project(projected + np.eye(5)) is not None
-    image = L.root(projected)
+    image = distances.root(projected)
     assert image @ image.T == pytest.approx(projected, abs=1e-12)
-    same = L.nearest_psd(np.eye(2))
+    same = distances.nearest_psd(np.eye(2))
     assert same == pytest.approx(np.eye(2))
 
 
 def test_extreme_scores_overflow_nowhere():
     big = np.array([[-1e4, 0.0, 1e4]])
     with np.errstate(over="raise", invalid="raise"):
-        assert L.softplus(big)[0] == pytest.approx([0, np.log(2), 1e4])
-        assert L.softmax(big)[0] == pytest.approx([0, 0, 1])
-    assert L.sigmoid(big)[0] == pytest.approx([0, 0.5, 1])
+        assert common.softplus(big)[0] == pytest.approx([0, np.log(2), 1e4])
+        assert common.softmax(big)[0] == pytest.approx([0, 0, 1])
+    assert common.sigmoid(big)[0] == pytest.approx([0, 0.5, 1])
 
 
 def test_losses_by_name_or_not_at_all():
@@ -248,7 +249,7 @@ def test_a_metric_in_large_blocks_and_small_ones_has_the_same_risk(monkeypatch):
     rng = np.random.default_rng(0)
     scores, codes = rng.normal(size=(12, 4, 3)) + 1e3, rng.integers(0, 2, size=(12, 4))
     expected = L.MetricHinge().risks(scores, codes)
-    monkeypatch.setattr(L, "_SQUARED", 4)
+    monkeypatch.setattr(distances, "_SQUARED", 4)
     np.testing.assert_allclose(L.MetricHinge().risks(scores, codes), expected, rtol=1e-9)
 
 
@@ -256,6 +257,8 @@ def test_roots_of_definite_and_of_singular_matrices():
     rng = np.random.default_rng(0)
     for rank in (1, 3, 5):
         half = rng.normal(size=(5, rank))
-        np.testing.assert_allclose(L.root(half @ half.T) @ L.root(half @ half.T).T, half @ half.T, atol=1e-10)
-    assert L._cholesky(np.eye(3)) is not None
-    assert L._cholesky(np.diag([1.0, 1.0, 1e-20])) is None
+        np.testing.assert_allclose(
+            distances.root(half @ half.T) @ distances.root(half @ half.T).T, half @ half.T, atol=1e-10
+        )
+    assert distances._cholesky(np.eye(3)) is not None
+    assert distances._cholesky(np.diag([1.0, 1.0, 1e-20])) is None

@@ -120,7 +120,7 @@ class Cell:
                 risks = loss.cross_risks(scores[first], scores[second], targets[first], targets[second])
             else:
                 (rows,) = blocks
-                risks = loss.risks(scores[rows], targets[rows], self._groups_of(rows))
+                risks = loss.risks_of(scores, targets, rows, self._groups_of(rows))
         return np.where(np.isnan(risks), np.inf, risks)
 
     def gradient(self, loss: Any, design: Design, scores: Array, targets: Array, blocks: tuple[Array, ...]) -> Array:

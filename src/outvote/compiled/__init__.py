@@ -1,0 +1,54 @@
+"""Compiled forms, by numba: one thread, no fast-math. Reached through :func:`outvote.fast.compiled` alone.
+
+Each has a form in numpy elsewhere that gives the same numbers. With ``NUMBA_DISABLE_JIT=1`` they run as plain Python.
+"""
+
+from outvote.compiled.kernels import (
+    aligned_wins,
+    concordance_by_rank,
+    concordance_of_pairs,
+    grid_wins,
+    leading_bits,
+    settle,
+    sums_across,
+    sums_within,
+)
+from outvote.compiled.pairs import (
+    hinge_pairs,
+    hinge_slopes,
+    logistic_pairs,
+    logistic_slopes,
+    metric_pairs,
+)
+from outvote.compiled.partitions import (
+    add_drawn,
+    add_rows,
+    add_segments,
+    count_drawn,
+    pick_drawn,
+)
+from outvote.compiled.votes import (
+    soft_pull,
+)
+
+__all__ = [
+    "add_drawn",
+    "add_rows",
+    "add_segments",
+    "aligned_wins",
+    "concordance_by_rank",
+    "concordance_of_pairs",
+    "count_drawn",
+    "grid_wins",
+    "hinge_pairs",
+    "hinge_slopes",
+    "leading_bits",
+    "logistic_pairs",
+    "logistic_slopes",
+    "metric_pairs",
+    "pick_drawn",
+    "settle",
+    "soft_pull",
+    "sums_across",
+    "sums_within",
+]

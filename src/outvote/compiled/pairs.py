@@ -1,0 +1,175 @@
+"""Pairs of scores inside blocks: see learning/losses/pairs.py."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote.compiled.jit import jit
+
+#: Blocks worked on side by side.
+_BLOCKS = 128
+#: Scores further from the centre than this have no exponential; with nearer ones so many factors have a product.
+_FAR, _PRODUCT = 40.0, 8
+
+
+@jit
+def _softplus(x: float) -> float:
+    """log(1 + eˣ)."""
+    return max(x, 0.0) + (math.log1p(math.exp(-abs(x))) if abs(x) < _FAR else 0.0)
+
+
+@jit
+def _exponentials(
+    scores: NDArray[np.float64], low: int, centre: float, grown: NDArray[np.float64], shrunk: NDArray[np.float64]
+) -> tuple[float, bool]:
+    """Exponentials of the scores of some blocks and of their negatives, 0 where they are far from the centre.
+
+    Returns the largest exponent, and whether any are far.
+    """
+    most, far = 0.0, False
+    for i in range(len(scores)):
+        for k in range(min(_BLOCKS, scores.shape[1] - low)):
+            gap = scores[i, low + k] - centre
+            if abs(gap) <= _FAR:
+                most = max(most, abs(gap))
+                grown[i, k] = math.exp(gap)
+                shrunk[i, k] = 1.0 / grown[i, k]
+            else:
+                far = True
+                grown[i, k], shrunk[i, k] = 0.0, 0.0
+    return most, far
+
+
+@jit
+def logistic_pairs(scores: NDArray[np.float64], targets: NDArray[Any], centre: float) -> NDArray[np.float64]:
+    """Sum over the pairs of each block of log(1 + exp(∓(s - s'))): logarithms of products, not of factors.
+
+    Pairs with a score far from the centre (a corrupt row's, most often) are added one by one.
+    """
+    size, n_blocks = scores.shape
+    totals = np.zeros(n_blocks)
+    grown, shrunk, product = np.empty((size, _BLOCKS)), np.empty((size, _BLOCKS)), np.ones(_BLOCKS)
+    for low in range(0, n_blocks, _BLOCKS):
+        width = min(_BLOCKS, n_blocks - low)
+        most, far = _exponentials(scores, low, centre, grown, shrunk)
+        at_once, taken = max(_PRODUCT, np.int64(690.0 / (2 * most + 0.7))), 0
+        for i in range(size):
+            for j in range(i):
+                y, z = targets[i, low : low + width], targets[j, low : low + width]
+                for k in range(width):
+                    up, down = shrunk[i, k] * grown[j, k], grown[i, k] * shrunk[j, k]
+                    product[k] *= 1.0 + (up if y[k] > z[k] else down if y[k] < z[k] else 1.0)
+                taken += 1
+                if taken == at_once or (i == size - 1 and j == i - 1):
+                    for k in range(width):
+                        totals[low + k] += math.log(product[k])
+                        product[k] = 1.0
+                    taken = 0
+        if far:
+            for k in range(width):
+                for i in range(size):
+                    for j in range(size):
+                        if j != i and grown[i, k] == 0.0 and (j < i or grown[j, k] != 0.0):
+                            y, z = targets[i, low + k], targets[j, low + k]
+                            gap = scores[i, low + k] - scores[j, low + k]
+                            if y != z:
+                                totals[low + k] += _softplus(-gap if y > z else gap)
+    return totals
+
+
+@jit
+def logistic_slopes(scores: NDArray[np.float64], targets: NDArray[Any], centre: float) -> NDArray[np.float64]:
+    """Derivatives of these sums in the scores."""
+    size, n_blocks = scores.shape
+    slopes = np.zeros((size, n_blocks))
+    grown, shrunk = np.empty((size, _BLOCKS)), np.empty((size, _BLOCKS))
+    for low in range(0, n_blocks, _BLOCKS):
+        width = min(_BLOCKS, n_blocks - low)
+        _, far = _exponentials(scores, low, centre, grown, shrunk)
+        for i in range(size):
+            for j in range(i):
+                y, z = targets[i, low : low + width], targets[j, low : low + width]
+                own, other = slopes[i, low : low + width], slopes[j, low : low + width]
+                for k in range(width):
+                    up, down = shrunk[i, k] * grown[j, k], grown[i, k] * shrunk[j, k]
+                    pull = -up / (1.0 + up) if y[k] > z[k] else down / (1.0 + down) if y[k] < z[k] else 0.0
+                    own[k] += pull
+                    other[k] -= pull
+        if far:
+            for k in range(width):
+                for i in range(size):
+                    for j in range(size):
+                        if j != i and grown[i, k] == 0.0 and (j < i or grown[j, k] != 0.0):
+                            y, z = targets[i, low + k], targets[j, low + k]
+                            gap = scores[i, low + k] - scores[j, low + k]
+                            if y != z:
+                                sign = -1.0 if y > z else 1.0
+                                pull = sign / (1.0 + math.exp(min(-sign * gap, 700.0)))
+                                slopes[i, low + k] += pull
+                                slopes[j, low + k] -= pull
+    return slopes
+
+
+@jit
+def hinge_pairs(scores: NDArray[np.float64], targets: NDArray[Any], signs: bool) -> NDArray[np.float64]:
+    """Sum over the pairs of each block of max(0, 1 - (s - s')·(y - y')), or with the sign of y - y' alone."""
+    size, n_blocks = scores.shape
+    totals = np.zeros(n_blocks)
+    for low in range(0, n_blocks, _BLOCKS):
+        high = min(low + _BLOCKS, n_blocks)
+        part = totals[low:high]
+        for i in range(size):
+            for j in range(i):
+                s, t, y, z = scores[i, low:high], scores[j, low:high], targets[i, low:high], targets[j, low:high]
+                for k in range(high - low):
+                    gap = np.sign(z[k] - y[k]) if signs else z[k] - y[k]
+                    part[k] += max(0.0, 1.0 + gap * (s[k] - t[k]))
+    return totals
+
+
+@jit
+def hinge_slopes(scores: NDArray[np.float64], targets: NDArray[Any], signs: bool) -> NDArray[np.float64]:
+    """Derivatives of these sums in the scores."""
+    size, n_blocks = scores.shape
+    slopes = np.zeros((size, n_blocks))
+    for low in range(0, n_blocks, _BLOCKS):
+        high = min(low + _BLOCKS, n_blocks)
+        for i in range(size):
+            for j in range(i):
+                s, t, y, z = scores[i, low:high], scores[j, low:high], targets[i, low:high], targets[j, low:high]
+                own, other = slopes[i, low:high], slopes[j, low:high]
+                for k in range(high - low):
+                    gap = np.sign(z[k] - y[k]) if signs else z[k] - y[k]
+                    pull = gap if 1.0 + gap * (s[k] - t[k]) > 0.0 else 0.0
+                    own[k] += pull
+                    other[k] -= pull
+    return slopes
+
+
+@jit
+def metric_pairs(scores: NDArray[np.float64], classes: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Sum over the pairs of each block of max(0, 1 ± (|s - s'|² - 2)), + inside a class and - across."""
+    size, n_blocks = rows.shape
+    width = scores.shape[1]
+    whole = width - width % 4
+    totals = np.zeros(n_blocks)
+    for k in range(n_blocks):
+        for i in range(size):
+            s, own = scores[rows[i, k]], classes[rows[i, k]]
+            for j in range(i):
+                t = scores[rows[j, k]]
+                one, two, three, four = 0.0, 0.0, 0.0, 0.0
+                for c in range(0, whole, 4):  # four sums at once
+                    one += (s[c] - t[c]) ** 2
+                    two += (s[c + 1] - t[c + 1]) ** 2
+                    three += (s[c + 2] - t[c + 2]) ** 2
+                    four += (s[c + 3] - t[c + 3]) ** 2
+                for c in range(whole, width):
+                    one += (s[c] - t[c]) ** 2
+                apart = (one + two) + (three + four) - 2.0
+                totals[k] += max(0.0, 1.0 + apart if classes[rows[j, k]] == own else 1.0 - apart)
+    return totals

@@ -1,0 +1,135 @@
+"""Partitions: see dealt.py and one_pass.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote.compiled.jit import jit
+
+#: Rows whose blocks are drawn at once; a power of two, so that no 2³² lies between them.
+_DRAWN = 8192
+
+
+@jit
+def add_segments(
+    x: NDArray[Any],
+    groups: NDArray[np.int64],
+    firsts: NDArray[np.int64],
+    begins: NDArray[np.int64],
+    n_slots: int,
+    ranks: NDArray[Any],
+    offsets: NDArray[np.int64],
+    length: int,
+    totals: NDArray[np.float64],
+) -> None:
+    """Add the segments of some groups to the totals of the places they go to."""
+    whole, each = len(totals), ranks.shape[1] // len(firsts)
+    for group in groups:
+        for s in range(ranks.shape[1]):
+            stretch = s // each
+            slot = (begins[stretch] + group * each + s - stretch * each) % n_slots
+            first, place = firsts[stretch] + slot * length, offsets[group] + np.int64(ranks[group, s]) * length
+            place -= whole if place >= whole else 0
+            head = min(length, whole - place)
+            part, rows = totals[place : place + head], x[first : first + head]
+            for j in range(head):
+                part[j] += rows[j]
+            rows = x[first + head : first + length]
+            for j in range(length - head):
+                totals[j] += rows[j]
+
+
+@jit
+def add_rows(x: NDArray[Any], labels: NDArray[np.int64], sums: NDArray[np.float64]) -> None:
+    """Add each row to the sums of its block; a row of block -1 goes nowhere."""
+    for i in range(len(x)):
+        if labels[i] >= 0:
+            total, row = sums[labels[i]], x[i]
+            for j in range(len(row)):
+                total[j] += row[j]
+
+
+@jit
+def _draw(keys: NDArray[np.uint32], low: Any, out: NDArray[np.uint32], n_blocks: int) -> None:
+    """The hash of rows `low` and on to blocks, as in one_pass.py; no 2³² lies between them."""
+    one, two = keys[2 * (low >> 32)], keys[2 * (low >> 32) + 1]
+    first, many = np.uint32(low & 0xFFFFFFFF), np.uint64(n_blocks)
+    for i in range(len(out)):
+        z = np.uint32(first + np.uint32(i)) ^ one
+        z = np.uint32((z ^ (z >> np.uint32(16))) * np.uint32(0x21F0AAAD)) ^ two
+        z = np.uint32((z ^ (z >> np.uint32(15))) * np.uint32(0xD35A2D97))
+        z ^= z >> np.uint32(15)
+        out[i] = np.uint32((np.uint64(z) * many) >> np.uint64(32))
+
+
+@jit
+def count_drawn(keys: NDArray[np.uint32], n_rows: int, n_blocks: int) -> NDArray[np.int64]:
+    """Count the rows that the hash gives each block."""
+    counts, blocks = np.zeros(n_blocks, dtype=np.int64), np.empty(_DRAWN, dtype=np.uint32)
+    for low in range(0, n_rows, _DRAWN):
+        length = min(_DRAWN, n_rows - low)
+        _draw(keys, low, blocks[:length], n_blocks)
+        for i in range(length):
+            counts[blocks[i]] += 1
+    return counts
+
+
+@jit
+def pick_drawn(
+    keys: NDArray[np.uint32], n_rows: int, order: NDArray[np.uint64], bits: Any, surplus: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Pick rows of the blocks with a surplus, which shrinks, reading the rows in the order of a scrambled count."""
+    picked = np.empty(surplus.sum(), dtype=np.int64)
+    mask, half = (np.uint64(1) << bits) - np.uint64(1), (bits >> np.uint64(1)) + np.uint64(1)
+    count, found, block = np.uint64(0), 0, np.empty(1, dtype=np.uint32)
+    while found < len(picked):
+        z = count
+        for r in range(len(order)):
+            z = ((z ^ order[r, 1]) * (order[r, 0] | np.uint64(1))) & mask
+            z ^= z >> half
+        count += np.uint64(1)
+        row = np.int64(z)
+        if row < n_rows:
+            _draw(keys, row, block, len(surplus))
+            if surplus[block[0]] > 0:
+                surplus[block[0]] -= 1
+                picked[found] = row
+                found += 1
+    return picked
+
+
+@jit
+def add_drawn(
+    x: NDArray[Any],
+    keys: NDArray[np.uint32],
+    n_blocks: int,
+    moved: NDArray[np.int64],
+    targets: NDArray[np.int64],
+    at_once: int,
+) -> NDArray[np.float64]:
+    """Add up the rows of each block, those in no block last; what rounding loses is added in the end."""
+    blocks = np.empty(_DRAWN, dtype=np.uint32)
+    part, sums, lost = np.zeros(n_blocks + 1), np.zeros(n_blocks + 1), np.zeros(n_blocks + 1)
+    at = 0
+    for begin in range(0, len(x), at_once):
+        end = min(begin + at_once, len(x))
+        for low in range(begin, end, _DRAWN):
+            length = min(_DRAWN, end - low)
+            _draw(keys, low, blocks[:length], n_blocks)
+            while at < len(moved) and moved[at] < low + length:
+                blocks[moved[at] - low] = targets[at]
+                at += 1
+            rows = x[low : low + length]
+            for i in range(length):
+                part[blocks[i]] += rows[i]
+        for k in range(n_blocks + 1):
+            total = sums[k] + part[k]
+            if abs(sums[k]) >= abs(part[k]):
+                lost[k] += (sums[k] - total) + part[k]
+            else:
+                lost[k] += (part[k] - total) + sums[k]
+            sums[k], part[k] = total, 0.0
+    return sums + lost

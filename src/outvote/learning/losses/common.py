@@ -1,0 +1,136 @@
+"""What all losses have in common, and arithmetic that also takes complex scores.
+
+Slopes can then be checked by complex steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class Design(Protocol):
+    """What a loss may ask of the rows: scores that are linear in them, and the rows of some blocks."""
+
+    def scores(self, weights: Array) -> Array:
+        """Return rows @ weights, for all rows."""
+
+    def take(self, rows: Array) -> Array:
+        """Return some rows, as the descent sees them."""
+
+    def pull(self, rows: Array, slopes: Array) -> Array:
+        """Return Σ_b rows_bkᵀ·slopes_bk for each block k: slopes in the scores become gradients in the weights."""
+
+
+class Loss:
+    """What all losses have in common.
+
+    Attributes
+    ----------
+    name : str
+        What `loss=` calls it.
+    degree : int
+        Rows it takes at a time: 1 for points, 2 for pairs.
+    targets : {"numbers", "signs", "classes"}
+        What it needs to be told: any numbers, -1 and +1, or class numbers 0, 1, …
+    lipschitz : float or None
+        Largest slope in the scores, where there is one.
+    """
+
+    name: ClassVar[str] = ""
+    degree: ClassVar[int] = 1
+    targets: ClassVar[str] = "numbers"
+    lipschitz: float | None = None
+
+    def start(self, n_columns: int, n_scores: int) -> Array:
+        """Return the parameter the descent starts from."""
+        return np.zeros(n_columns if n_scores == 1 else (n_columns, n_scores))
+
+    def scores(self, design: Design, theta: Array) -> Array:
+        """Return the scores of all rows."""
+        return design.scores(theta)
+
+    def project(self, theta: Array) -> Array:
+        """Return the nearest parameter that is allowed."""
+        return theta
+
+    def risks(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
+        """Return the mean loss of each block."""
+        raise NotImplementedError
+
+    def risks_of(self, scores: Array, targets: Array, rows: Array, groups: Array | None = None) -> Array:
+        """Return the mean loss of each block, from the scores of all rows and the numbers of its rows, (B, K)."""
+        return self.risks(scores[rows], targets[rows], groups)
+
+    def slopes(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
+        """Return the derivative of each block's risk in the scores of its rows."""
+        raise NotImplementedError
+
+    def gradients(
+        self, design: Design, rows: Array, scores: Array, targets: Array, groups: Array | None = None
+    ) -> Array:
+        """Return the gradient of each block's risk, blocks first; `rows` has their row numbers, (B, K)."""
+        return design.pull(rows, self.slopes(scores, targets, groups))
+
+    def mean_gradient(
+        self,
+        design: Design,
+        rows: Array,
+        scores: Array,
+        targets: Array,
+        groups: Array | None = None,
+        clipped: bool = False,
+    ) -> Array:
+        """Return the mean gradient of the blocks; none pulls harder than the median of them if they are `clipped`."""
+        return mean_of(self.gradients(design, rows, scores, targets, groups), clipped)
+
+
+def mean_of(gradients: Array, clipped: bool) -> Array:
+    """Return the mean of gradients, each cut to the median of their lengths if they are `clipped`."""
+    if not clipped or len(gradients) < 3:
+        return gradients.mean(axis=0)
+    flat = gradients.reshape(len(gradients), -1)
+    norms = np.sqrt(np.einsum("ki,ki->k", flat, flat))
+    usable = np.isfinite(norms)[:, None]
+    return (clip_weights(norms) @ np.where(usable, flat, 0.0)).reshape(gradients.shape[1:])
+
+
+def clip_weights(norms: Array) -> Array:
+    """Return what each of several gradients counts for when none is to pull harder than the median of them."""
+    usable = np.isfinite(norms)
+    moving = norms[usable & (norms > 0)]
+    most = np.median(moving) if len(moving) else 0.0
+    with np.errstate(invalid="ignore"):
+        return np.where(usable, most / np.maximum(norms, most or 1.0), 0.0) / len(norms)
+
+
+def softplus(x: Array) -> Array:
+    """Return log(1 + eˣ) without overflow."""
+    real = np.real(x)
+    return np.where(real > 0, x, 0.0) + np.log1p(np.exp(-x * np.sign(real)))
+
+
+def sigmoid(x: Array) -> Array:
+    """Return 1/(1 + e⁻ˣ)."""
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-x))
+
+
+def softmax(x: Array) -> Array:
+    """Return exp(x_c)/Σ exp(x) along the last axis."""
+    grown = np.exp(x - x.max(axis=-1, keepdims=True))
+    return grown / grown.sum(axis=-1, keepdims=True)
+
+
+def positive(x: Array) -> Array:
+    """Return max(0, x)."""
+    return np.where(np.real(x) > 0, x, 0.0) if np.iscomplexobj(x) else np.maximum(x, 0.0)
+
+
+def square_norm(x: Array) -> Array:
+    """Return Σ x² along the last axis."""
+    return np.einsum("...i,...i->...", x, x)

@@ -1,0 +1,200 @@
+"""Losses of distances: pairs of rows under a Mahalanobis metric, and the cone its matrix stays in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from outvote import fast
+from outvote.learning.losses.common import Array, Design, clip_weights, positive, square_norm
+from outvote.learning.losses.pairs import PairLoss
+from outvote.learning.losses.points import PointLoss
+
+#: Up to this size a block's squared distances are held at once.
+_SQUARED = 1024
+
+
+class MetricHinge(PairLoss):
+    """max(0, 1 + y_ij·(d²_M(x_i, x_j) - 2)), y_ij = +1 inside a class and -1 across; M stays positive semi-definite.
+
+    The scores of a row are its image under a root of M, so that d²_M is a plain squared distance.
+    """
+
+    name = "metric"
+    targets = "classes"
+
+    def start(self, n_columns: int, n_scores: int) -> Array:
+        """Return I/d: distances of scaled rows are then about 2, where the loss turns."""
+        return np.eye(n_columns) / n_columns
+
+    def scores(self, design: Design, theta: Array) -> Array:
+        """Return every row under a root of M."""
+        return design.scores(root(theta))
+
+    def project(self, theta: Array) -> Array:
+        """Return the nearest positive semi-definite matrix."""
+        return nearest_psd(theta)
+
+    def value(self, s: Array, t: Array, y: Array, z: Array) -> Array:
+        """Return the loss of each pair."""
+        return positive(1 + np.where(y == z, 1.0, -1.0) * (square_norm(s - t) - 2))
+
+    def risks(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
+        """Return the mean loss over the pairs of each block."""
+        size, n_blocks = targets.shape
+        if np.iscomplexobj(scores) or groups is not None or size > _SQUARED:
+            return super().risks(scores, targets, groups)
+        risks = np.empty(n_blocks)
+        for some in _of_blocks(n_blocks, size * size):
+            sign, distance = _squared_distances(scores[:, some], targets[:, some])
+            risks[some] = positive(1 + sign * (distance - 2)).sum(axis=(1, 2)) / (size * (size - 1))
+        return risks
+
+    def risks_of(self, scores: Array, targets: Array, rows: Array, groups: Array | None = None) -> Array:
+        """Return the mean loss over the pairs of each block, without gathering the images of its rows."""
+        size = len(rows)
+        if groups is None and scores.dtype == np.float64 and size > 1:
+            ready = fast.compiled(3e-9 * rows.size * size * scores.shape[1])
+            if ready is not None:
+                return ready.metric_pairs(scores, targets, rows) / (size * (size - 1) // 2)
+        return super().risks_of(scores, targets, rows, groups)
+
+    def gradients(
+        self, design: Design, rows: Array, scores: Array, targets: Array, groups: Array | None = None
+    ) -> Array:
+        """Return the mean over the pairs that cost something of y_ij·(x_i - x_j)(x_i - x_j)ᵀ."""
+        size, n_blocks = targets.shape
+        n_columns = design.take(rows[:1, 0]).shape[1]
+        gradient = np.empty((n_blocks, n_columns, n_columns))
+        for some in _of_blocks(n_blocks, size * max(size, n_columns)):
+            x = design.take(rows[:, some].T.reshape(-1)).reshape(-1, size, n_columns)
+            gradient[some] = x.transpose(0, 2, 1) @ (_pulls(scores[:, some], targets[:, some]) @ x)
+        return gradient
+
+    def mean_gradient(
+        self,
+        design: Design,
+        rows: Array,
+        scores: Array,
+        targets: Array,
+        groups: Array | None = None,
+        clipped: bool = False,
+    ) -> Array:
+        """Return the mean gradient of the blocks without writing down that of each: Σ w_k·X_kᵀL_kX_k is one product.
+
+        The length of X_kᵀL_kX_k is the root of the trace of (L_kS_k)², with the products S_k = X_kX_kᵀ of its rows.
+        """
+        size, n_blocks = targets.shape
+        n_columns = design.take(rows[:1, 0]).shape[1]
+        parts = list(_of_blocks(n_blocks, size * max(size, n_columns)))
+        pulls = [_pulls(scores[:, some], targets[:, some]) for some in parts]
+
+        def taken(some: slice) -> Array:
+            return design.take(rows[:, some].T.reshape(-1)).reshape(-1, size, n_columns)
+
+        weights = np.full(n_blocks, 1 / n_blocks)
+        if clipped and n_blocks >= 3:
+            norms = np.empty(n_blocks)
+            for some, pull in zip(parts, pulls, strict=True):
+                x = taken(some)
+                turned = pull @ (x @ x.transpose(0, 2, 1))
+                norms[some] = np.sqrt(np.maximum(np.einsum("kij,kji->k", turned, turned), 0.0))
+            weights = clip_weights(norms)
+        total = np.zeros((n_columns, n_columns))
+        for some, pull in zip(parts, pulls, strict=True):
+            x, counted = taken(some), weights[some] > 0
+            weighted = weights[some][counted, None, None] * (pull[counted] @ x[counted])
+            total += x[counted].reshape(-1, n_columns).T @ weighted.reshape(-1, n_columns)
+        return (total + total.T) / 2
+
+
+class DistanceHinge(PointLoss):
+    """max(0, 1 + y·(d²_M(a, b) - 2)) for given pairs, each a row a - b with y = +1 (alike) or -1."""
+
+    name = "metric of given pairs"
+    targets = "signs"
+    start = MetricHinge.start
+    scores = MetricHinge.scores
+    project = MetricHinge.project
+
+    def value(self, scores: Array, targets: Array) -> Array:
+        """Return the loss of each row."""
+        return positive(1 + targets * (square_norm(scores) - 2))
+
+    def gradients(
+        self, design: Design, rows: Array, scores: Array, targets: Array, groups: Array | None = None
+    ) -> Array:
+        """Return the mean of y·(a - b)(a - b)ᵀ over the pairs of each block that cost something."""
+        x = design.take(rows.reshape(-1)).reshape(*rows.shape, -1)
+        weights = np.where(1 + targets * (square_norm(scores) - 2) > 0, targets, 0.0) / len(targets)
+        return (x * weights[..., None]).transpose(1, 2, 0) @ x.transpose(1, 0, 2)
+
+
+def nearest_psd(matrix: Array) -> Array:
+    """Return the nearest positive semi-definite matrix: negative eigenvalues become 0."""
+    if _cholesky(matrix) is not None:
+        return matrix
+    with fast.one_thread():
+        values, vectors = np.linalg.eigh(matrix)
+    if values[0] >= 0:
+        return matrix
+    return (vectors * values.clip(min=0)) @ vectors.T
+
+
+def root(matrix: Array) -> Array:
+    """Return R with R·Rᵀ = M, for a positive semi-definite M."""
+    factor = _cholesky(matrix)
+    if factor is not None:
+        return factor
+    with fast.one_thread():
+        values, vectors = np.linalg.eigh(matrix)
+    return vectors * np.sqrt(values.clip(min=0))
+
+
+def _cholesky(matrix: Array) -> Array | None:
+    """Return the lower triangular root of a positive definite matrix, which costs far less than its eigenvalues."""
+    try:
+        factor = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    # Close to the edge of the cone only the eigenvalues are to be trusted.
+    diagonal = np.diagonal(factor)
+    return factor if diagonal.min() > 1e-6 * diagonal.max() else None
+
+
+def _pulls(scores: Array, targets: Array) -> Array:
+    """Return matrices L_k for which X_kᵀL_kX_k is the gradient of the risk of block k of a metric.
+
+    Σ_ij w_ij (x_i - x_j)(x_i - x_j)ᵀ over ordered pairs is 2·XᵀLX with L = diag(Σ_j w_ij) - w.
+    """
+    sign, distance = _squared_distances(scores, targets)
+    weights = np.where(1 + sign * (distance - 2) > 0, sign, 0.0)
+    size = weights.shape[1]
+    own = np.arange(size)
+    weights[:, own, own] = 0.0
+    pulls = -weights
+    pulls[:, own, own] = weights.sum(axis=2)
+    return 2 / (size * (size - 1)) * pulls
+
+
+def _of_blocks(n_blocks: int, cost: int) -> Iterator[slice]:
+    """Cut the blocks into parts of about a million numbers, each block costing so many."""
+    step = max(1, 2**20 // cost)
+    return (slice(low, min(low + step, n_blocks)) for low in range(0, n_blocks, step))
+
+
+def _squared_distances(scores: Array, targets: Array) -> tuple[Array, Array]:
+    """Return, for the pairs of each block, +1 inside a class and -1 across, and the squared distance: (K, B, B).
+
+    From products, which are fast, of rows that are centred, which keeps their digits.
+    """
+    t = scores.transpose(1, 0, 2)
+    t = t - t.mean(axis=1, keepdims=True)
+    square = square_norm(t)
+    distance = square[:, :, None] + square[:, None, :] - 2 * (t @ t.transpose(0, 2, 1))
+    size = distance.shape[1]
+    distance[:, np.arange(size), np.arange(size)] = 0.0
+    classes = targets.T
+    sign = np.where(classes[:, :, None] == classes[:, None, :], 1.0, -1.0)
+    return sign, np.maximum(distance, 0.0)
