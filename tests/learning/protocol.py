@@ -1,4 +1,4 @@
-"""The paper's learning experiments as recovered in ../shared/experiments.md: splits, outliers, test losses."""
+"""The learning experiments of the paper: splits, outliers, test losses."""
 
 from __future__ import annotations
 
