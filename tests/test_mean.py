@@ -33,7 +33,7 @@ def blocks_of(result, n_rows, kind="random", remainder="drop"):
 def test_the_estimate_is_the_median_of_the_means_of_the_blocks(n, k, kind, remainder):
     x = normal(n)
     result = ov.mean(x, contamination=0, n_blocks=k, partition=kind, remainder=remainder)
-    dealt = draw(kind, n, k, result.seed, remainder=remainder, one_pass=True)
+    dealt = draw(kind, n, k, result.seed, remainder=remainder)
     means = [x[rows].mean() for rows in dealt if len(rows)]
     np.testing.assert_allclose(result.block_values, means, rtol=1e-12)
     assert result.estimate == pytest.approx(np.median(means), rel=1e-13)

@@ -58,23 +58,27 @@ def vote_on_means(
     sds = np.ravel(robust_sd(rows, plan.n_corrupt, seed, dealt.order)) if unscaled else np.empty(0)
     flat = rows.reshape(len(rows), -1)
     prepared: dict[Assumption, Ballot] = {}
-    ballots = []
+    ballots: list[Ballot] = []
+    radius, scale = np.empty(len(assume)), np.ones(len(assume))
+    scale[sorted(unscaled)] = sds[sorted(unscaled)] if unscaled else 1.0
     for j, one in enumerate(assume):
         known = FiniteVariance(1.0) if j in unscaled else one_assumption(one)
         if isinstance(known, FiniteKurtosis) and known.sd is None:
             ballots.append(Ballot("median", _sigma_free_radius(plan, dealt, flat[:, j], known, ask)))
-            continue
-        if known not in prepared:
-            prepared[known] = _ballot(plan, [dealt.sizes], (1,), known, ask)
-        ballots.append(prepared[known].scaled(float(sds[j])) if j in unscaled else prepared[known])
-    radius = np.array([one.radius for one in ballots]).reshape(shape)
+        else:
+            if known not in prepared:
+                prepared[known] = _ballot(plan, [dealt.sizes], (1,), known, ask)
+            ballots.append(prepared[known])
+        radius[j] = ballots[j].radius
+    radii = (radius * scale).reshape(shape)
     common = assume[0] if all(one == assume[0] for one in assume) else tuple(assume)
-    certificate = finish(radius, plan, common, ask, "plug-in" if unscaled else "certified")
-    columns = block_values.reshape(len(block_values), -1)
+    certificate = finish(radii, plan, common, ask, "plug-in" if unscaled else "certified")
     if all(one.vote == "median" for one in ballots):
         estimate = median_of(block_values)
     else:
-        estimate = np.array([one.count(columns[:, j]) for j, one in enumerate(ballots)]).reshape(shape)
+        columns = block_values.reshape(len(block_values), -1)
+        counted = [one.scaled(float(scale[j])).count(columns[:, j]) for j, one in enumerate(ballots)]
+        estimate = np.array(counted).reshape(shape)
     return answer(estimate), certificate
 
 

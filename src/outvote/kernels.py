@@ -610,11 +610,11 @@ def _rescaled(
     """
     if homogeneity is None:
         return form(*stacks)
-    if all(max(float(stack.max()), -float(stack.min())) < 2.0**_SAFE_EXPONENT for stack in stacks):
-        with np.errstate(under="ignore"):
-            values = form(*stacks)
-        if np.all(np.abs(values) > 2.0 ** (-2 * _SAFE_EXPONENT)):  # nothing that small numbers could have lost
-            return values
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        values = form(*stacks)
+    sizes, most = np.abs(values), 2.0 ** (2 * _SAFE_EXPONENT)
+    if np.all((sizes > 1 / most) & (sizes < most)):  # nothing has overflowed, and nothing small was lost
+        return values
     exponents = _exponents(stacks, by_column=isinstance(homogeneity, tuple))
     extreme: NDArray[np.bool_] = (exponents != 0).any(axis=1)
     if not extreme.any():

@@ -116,7 +116,7 @@ class Settings:
             stream=stream,
             remainder=self.remainder,
             # A median feels how few places a block has in one pass; votes in which every block pulls do not.
-            one_pass=self.partition == "uniform" or plan.vote != "median" or not 1 < plan.block_size < 256,
+            one_pass=plan.vote != "median" or plan.block_size >= (2 if self.partition == "uniform" else 256),
             columns=columns,
         )
         (plan,), (dealt,) = settle((plan,), [dealt], self.partition)

@@ -43,15 +43,17 @@ LOG_2 = math.log(2)
 def median_of(values: Floats) -> Floats:
     """Take numpy's median over the first axis, without overflow in the mean of the middle two; NaN if there is one."""
     low, high = (len(values) - 1) // 2, len(values) // 2
-    ordered = np.partition(values, [low, high, -1], axis=0)  # NaN goes last
-    if low == high:
+    with np.errstate(over="ignore", invalid="ignore"):
+        unclear = np.isnan(values.sum(axis=0))  # NaN, or infinities of both signs
+        ordered = np.partition(values, low if low == high else [low, high], axis=0)
         median = ordered[low]
-    else:
-        with np.errstate(over="ignore", invalid="ignore"):
+        if low != high:
             median = (ordered[low] + ordered[high]) / 2
             if not np.isfinite(median).all():
                 median = np.where(np.isfinite(median), median, ordered[low] / 2 + ordered[high] / 2)
-    return np.where(np.isnan(ordered[-1]), np.nan, median)
+    if unclear.any():
+        median = np.where(np.isnan(values).any(axis=0), np.nan, median)
+    return np.asarray(median)
 
 
 def mad(values: Floats) -> float:
