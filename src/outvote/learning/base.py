@@ -19,7 +19,7 @@ from outvote.contamination import Contamination
 from outvote.learning.dealing import Cell, middle_blocks
 from outvote.learning.descent import Descended, DivergenceError, Problem, Settings, Steps, descend
 from outvote.learning.losses import Loss
-from outvote.learning.scaling import ScaledRows, robust_centre_and_scale, robust_scaling
+from outvote.learning.scaling import ScaledRows, robust_scaling
 from outvote.plans import BlockPlan
 
 Array = NDArray[Any]
@@ -118,8 +118,8 @@ COMMON_ATTRIBUTES = """n_blocks_ : int or tuple of int
     row_losses_ : ndarray
         Loss of each row under the fit; for pairs, its mean loss with rows that were chosen often.
     outlier_scores_ : ndarray
-        In standard deviations, high is suspect: half of how seldom the row was chosen, or its loss and how far out it
-        lies in its columns together, if that is more. They turn round where the fit is captured.
+        In standard deviations, high is suspect: a third of how seldom the row was chosen, or its loss and how far out
+        it lies in its columns together, if that is more. They turn round where the fit is captured.
     n_iter_ : int
         Epochs run.
     n_features_in_, feature_names_in_
@@ -529,9 +529,9 @@ def outlier_scores(
 ) -> Array:
     """Return, for each row, the larger of two suspicions in standard deviations, taken without the largest values.
 
-    A row that sits in chosen blocks less often than others spoils its blocks; this counts half. A row with a large loss
-    is not explained by the fit, and one far out in its columns may be a wrong unit: these two add up. Each is blind
-    where others see.
+    A row that sits in chosen blocks less often than others spoils its blocks; this counts a third. A row with a large
+    loss is not explained by the fit, and one far out in its columns may be a wrong unit: these two add up. Each is
+    blind where others see.
     """
     share = counts[rows].mean() / max(n_epochs, 1)
     spread = math.sqrt(max(n_epochs * share * (1 - share), 1.0))
@@ -541,12 +541,12 @@ def outlier_scores(
         finite = np.isfinite(values)
         if finite.any():
             kept = np.sort(values[finite])[: max(1, len(values) - n_corrupt)]
-            scale = max(robust_centre_and_scale(kept, 0)[1] if np.ptp(kept) else 0.0, float(kept.std())) or 1.0
+            scale = float(kept.std()) or 1.0
             above = np.maximum((values - np.median(values[finite])) / scale, 0.0)
             strange += np.where(finite, above, np.inf)
         else:
             strange += np.inf
-    return np.maximum(seldom / 2, strange)  # by chance alone some rows are chosen seldom
+    return np.maximum(seldom / 3, strange)  # by chance alone some rows are chosen seldom
 
 
 def most_copies(x: Array, targets: Array) -> tuple[int, int]:
