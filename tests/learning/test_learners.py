@@ -478,7 +478,7 @@ def test_rows_at_the_end_of_the_numbers():
 
 
 def test_outlier_scores_see_what_either_sees():
-    counts, losses, distances = np.full(100, 50), np.linspace(0, 1, 100), np.linspace(1, 2, 100)
+    counts, losses, distances = np.full(100, 50), np.linspace(0, 1, 100), np.linspace(2, 1, 100)
     counts[3], losses[7], distances[11] = 0, 50.0, 50.0
     scores = outlier_scores(counts, losses, distances, np.arange(100), 200, 2)
     assert set(np.argsort(scores)[-3:]) == {3, 7, 11}
