@@ -240,6 +240,16 @@ def test_partial_fit(learner):
     assert later.score(x, y) > 0.85
 
 
+@pytest.mark.parametrize("learner", LINEAR)
+def test_partial_fit_after_a_fit_in_other_units(learner):
+    x, y = rows(n=600, bad=0)
+    y = y if learner is not ov.RobustClassifier else (y > 0).astype(int)
+    model = learner(contamination=0.05, random_state=0)
+    model.partial_fit(x, y)
+    model.fit(1000 * x + 5, y).partial_fit(1000 * x + 5, y, n_steps=1)
+    assert model.score(1000 * x + 5, y) > 0.85
+
+
 def test_partial_fit_knows_its_classes():
     x, y = load_iris(return_X_y=True)
     order = np.random.default_rng(0).permutation(150)

@@ -473,20 +473,32 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
 
     # --- a few data at a time ----------------------------------------------------------------------------
 
-    def _adopt_scaling(self, x: Array) -> None:
-        """After a plain fit, go on with the scaling it used."""
-        if not hasattr(self, "_centre"):
-            self._centre, self._scale = self._fitted_scaling
+    def _learn_more(
+        self,
+        x: Array,
+        targets: Array,
+        loss: Any,
+        n_steps: int,
+        *,
+        n_scores: int = 1,
+        intercept: bool = False,
+        centred: bool = True,
+    ) -> ScaledRows:
+        """Take some more steps on these rows alone, with steps that shrink over all calls; the design is returned.
 
-    def _learn_more(self, design: ScaledRows, targets: Array, loss: Any, n_scores: int, n_steps: int) -> None:
-        """Take some more steps on these rows alone, with steps that shrink over all calls."""
+        Columns are scaled as they were in the first call, or in the last fit.
+        """
+        if not hasattr(self, "_fitted_scaling"):
+            design = self._scaled(x, intercept, centred)
+            self._fitted_scaling = design.centre, design.scale
+        design = ScaledRows(x, *self._fitted_scaling, intercept)
         settings = self._settings()
         steps = replace(settings.steps, schedule="inverse" if settings.steps.schedule == "cosine" else "constant")
         if not hasattr(self, "_rng"):
             self._rng = self._generator()
         rows = np.arange(len(targets))
         cells, plan = self._cells(rows, targets, len(rows), None)
-        self._warn(design.x, targets, plan)
+        self._warn(x, targets, plan)
         problem = Problem(design, targets, loss, cells, _penalised(design, loss, n_scores))
         zero = loss.start(design.n_columns, n_scores)
         first = getattr(self, "n_iter_", 0) if hasattr(self, "_theta") else 0
@@ -494,6 +506,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         settings = replace(settings, steps=steps, n_epochs=n_steps, average=False, patience=None)
         found = descend(problem, start, self._rng, settings, first_epoch=first, reference=zero)
         self._record(problem, found, plan, rows, self._rng)
+        return design
 
     # --- checks of input ---------------------------------------------------------------------------------
 

@@ -67,14 +67,7 @@ class RobustMetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rob
         first = not hasattr(self, "components_")
         self._degree = 2  # type: ignore[misc]
         x, y = validate_data(self, X, y, reset=first, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        codes = self._codes(y)
-        if first:
-            design = self._scaled(x, False, True)
-            self._centre, self._scale = design.centre, design.scale
-        self._adopt_scaling(x)
-        design = ScaledRows(x, self._centre, self._scale)
-        self._learn_more(design, codes, self._loss(), 1, n_steps)
-        self._set_metric(design)
+        self._set_metric(self._learn_more(x, self._codes(y), self._loss(), n_steps))
         return self
 
     def fit_pairs(self, pairs: Any, alike: Any) -> Self:

@@ -159,12 +159,8 @@ class RobustClassifier(ClassifierMixin, RobustLearner):  # type: ignore[misc]
         codes = np.searchsorted(self.classes_, y)
         targets, loss, n_scores = self._problem(codes)
         self._sizes = tuple(int(size) for size in np.bincount(codes, minlength=len(self.classes_)))
-        if first:
-            design = self._scaled(x, self.fit_intercept, self.fit_intercept)
-            self._centre, self._scale = design.centre, design.scale
-        self._adopt_scaling(x)
-        design = ScaledRows(x, self._centre, self._scale, self.fit_intercept)
-        self._learn_more(design, targets, loss, n_scores, n_steps)
+        fits = self.fit_intercept
+        design = self._learn_more(x, targets, loss, n_steps, n_scores=n_scores, intercept=fits, centred=fits)
         self._set_scores(design)
         return self
 
@@ -391,12 +387,8 @@ class RobustRegressor(RegressorMixin, RobustLearner):  # type: ignore[misc]
             self, X, y, reset=first, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2
         )
         targets = self._targets(y, first)
-        if first:
-            design = self._scaled(x, self.fit_intercept, self.fit_intercept)
-            self._centre, self._scale = design.centre, design.scale
-        self._adopt_scaling(x)
-        design = ScaledRows(x, self._centre, self._scale, self.fit_intercept)
-        self._learn_more(design, targets, self._loss(), 1, n_steps)
+        fits = self.fit_intercept
+        design = self._learn_more(x, targets, self._loss(), n_steps, intercept=fits, centred=fits)
         self._set_scores(design)
         return self
 

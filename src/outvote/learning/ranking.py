@@ -121,12 +121,7 @@ class RobustRanker(_LinearScores):
             self, X, y, reset=first, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2
         )
         y = self._check_targets(y)
-        if first:
-            design = self._scaled(x, False, True)
-            self._centre, self._scale = design.centre, design.scale
-        self._adopt_scaling(x)
-        self._learn_more(ScaledRows(x, self._centre, self._scale), y, self._loss(), 1, n_steps)
-        self._set_scores(ScaledRows(x, self._centre, self._scale))
+        self._set_scores(self._learn_more(x, y, self._loss(), n_steps))
         return self
 
     def predict(self, X: Any) -> Array:
@@ -254,12 +249,7 @@ class RobustAUCClassifier(ClassifierMixin, _LinearScores):  # type: ignore[misc]
         codes = self._check_classes(y)
         if known is not None and not np.array_equal(known, self.classes_):
             raise ValueError(f"y has the classes {self.classes_.tolist()!r}, but they should be {known.tolist()!r}")
-        if first:
-            design = self._scaled(x, False, True)
-            self._centre, self._scale = design.centre, design.scale
-        self._adopt_scaling(x)
-        design = ScaledRows(x, self._centre, self._scale)
-        self._learn_more(design, codes.astype(np.float64), self._loss(), 1, n_steps)
+        design = self._learn_more(x, codes.astype(np.float64), self._loss(), n_steps)
         return self._with_threshold(design, codes)
 
     def _with_threshold(self, design: ScaledRows, codes: Array) -> Self:
