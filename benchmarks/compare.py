@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ import numpy as np
 from scipy import stats
 
 import outvote as ov
+from outvote.experiments.contamination_sweep import huber
+from outvote.files import write_text
 
 N_ROWS = 2000
 SHARE = 0.05
@@ -57,14 +58,6 @@ ATTACKS: dict[str, Callable[[Any, np.random.Generator], Any]] = {
     "lurking": lurking,
     "beheading": beheading,
 }
-
-
-def huber(x: Any) -> float:
-    """Huber's location with k = 1.345 and the MAD as scale."""
-    center, scale = float(np.median(x)), float(stats.median_abs_deviation(x, scale="normal")) or 1e-12
-    for _ in range(50):
-        center += scale * float(np.mean(np.clip((x - center) / scale, -1.345, 1.345))) / 0.8
-    return center
 
 
 def estimators(sd: float, adversary: Any, seed: int) -> dict[str, Callable[[Any], tuple[float, float]]]:
@@ -164,9 +157,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, default=Path(__file__).parents[1] / "docs" / "comparison.md")
     chosen = parser.parse_args(arguments)
     text = page(*measure(chosen.runs), chosen.runs)
-    partial = chosen.output.with_suffix(".part")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, chosen.output)
+    write_text(chosen.output, text)
     print(f"The page is in {chosen.output}")
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+
+from outvote.files import write_text
 
 from .measure import power
 
@@ -58,7 +59,7 @@ def row_cells(found: dict[str, Any]) -> list[str]:
     target = "–" if found["target"] is None else f"≤ {found['target']:g}"
     if "error" in found:
         return [found["job"], found["against"], "–", "–", "–", target, f"failed: {found['error']}"]
-    unit = "" if found["unit"] == "ratio" else " ns a pair"
+    unit = "" if found["unit"] == "ratio" else f" {found['unit']}"
     figure = digits(found["figure"]) + unit
     times = [duration(found["ours_s"]), duration(found["theirs_s"])]
     return [found["job"], found["against"] or "–", *times, figure, target, verdict(found)]
@@ -126,20 +127,9 @@ def busy(results: dict[str, Any]) -> str:
     )
 
 
-def write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def write_json(path: Path, results: dict[str, Any]) -> None:
     """Write what was measured."""
-    write(path, json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(path, json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def markdown(results: dict[str, Any]) -> str:
@@ -173,4 +163,4 @@ def write_page(source: Path, page: Path) -> None:
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise SystemExit(f"{page.name} must hold {BEGIN} and, after it, {END}, once each")
     before, after = text.split(BEGIN)[0], text.split(END)[1]
-    write(page, f"{before}{BEGIN}\n{markdown(results)}{END}{after}")
+    write_text(page, f"{before}{BEGIN}\n{markdown(results)}{END}{after}")

@@ -95,3 +95,50 @@ def test_another_file_is_refused(tmp_path, change, message):
     path.write_text("\n".join(change(lines)), encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         datasets.load_boston(path)
+
+
+def as_openml(load, monkeypatch, *, misprints=True):
+    """Let scikit-learn fetch what OpenML has: a frame with names of its own, classes as text, rows in another order."""
+    import pandas as pd
+
+    known = load()
+    x, y = known.X.copy(), known.y.astype(object)
+    if load is datasets.load_iris:
+        y = pd.Categorical(np.array(["Iris-setosa", "Iris-versicolor", "Iris-virginica"])[known.y])
+        if misprints:
+            x[34, 3], x[37] = 0.1, (4.9, 3.1, 1.5, 0.1)
+    frame = pd.DataFrame(x, columns=[f"V{i}" for i in range(x.shape[1])])
+    if load is datasets.load_boston:  # nominal columns come as text
+        frame["V3"] = pd.Categorical([f"{value:g}" for value in x[:, 3]])
+
+    def fetch(**arguments):
+        assert set(arguments) == {"data_id", "as_frame", "parser"}
+        return type("Bunch", (), {"data": frame, "target": pd.Series(y)})
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
+    return known
+
+
+@pytest.mark.parametrize("load", LOADERS)
+def test_openml_will_do(load, monkeypatch):
+    known = as_openml(load, monkeypatch)
+    fetched = load("openml")
+    assert np.array_equal(fetched.X, known.X)
+    assert np.array_equal(fetched.y, known.y)
+    assert fetched.feature_names == known.feature_names
+
+
+@pytest.mark.parametrize("load", LOADERS)
+def test_no_network(load, monkeypatch):
+    def fetch(**arguments):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
+    with pytest.raises(OSError, match=r"could not be fetched from OpenML \(no route to host\): pip install '"):
+        load("openml")
+
+
+def test_the_order_of_the_rows_does_not_matter_to_the_check():
+    data = datasets.load_boston().X
+    assert datasets.checksum(data) == datasets.checksum(data[::-1])
+    assert datasets.checksum(data) != datasets.checksum(data[:, ::-1])

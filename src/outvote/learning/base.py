@@ -369,12 +369,14 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         The vote is biased towards rows that are easily explained. The refit is not, but it trusts every row that is
         left: it is thrown away if it loses a quarter of what the descent had gained.
         """
-        suspicion = self._suspicion(problem, found, rows, plan, rng)
         n_corrupt = sum(one.n_corrupt for one in _plans(plan))
-        kept = rows[np.argsort(suspicion[rows], kind="stable")[: len(rows) - n_corrupt]]
+        trusted = np.ones(len(found.counts), dtype=bool)
+        suspicion = self._suspicion(problem, found, rows, plan, rng)[rows]
+        trusted[rows[np.argsort(suspicion, kind="stable")[len(rows) - n_corrupt :]]] = False
+        del suspicion
         cells = []
         for cell in problem.cells:
-            samples = tuple(np.intersect1d(sample, kept) for sample in cell.samples)
+            samples = tuple(sample[trusted[sample]] for sample in cell.samples)
             degree = self._degree if len(samples) == 1 else 1
             n_blocks = 1 if self._degree == 1 else -(-max(map(len, samples)) // _MOST_POLISHED)
             n_blocks = min(n_blocks, min(map(len, samples)) // degree)
@@ -548,18 +550,21 @@ def outlier_scores(
     """
     share = counts[rows].mean() / max(n_epochs, 1)
     spread = math.sqrt(max(n_epochs * share * (1 - share), 1.0))
-    seldom, strange = np.full(len(counts), -np.inf), np.zeros(len(counts))
-    seldom[rows] = (np.median(counts[rows]) - counts[rows]) / spread
+    strange = np.zeros(len(counts))
     for values in (losses, distances):
-        finite = np.isfinite(values)
-        if finite.any():
-            kept = np.sort(values[finite])[: max(1, len(values) - n_corrupt)]
-            scale = float(kept.std()) or 1.0
-            above = np.maximum((values - np.median(values[finite])) / scale, 0.0)
-            strange += np.where(finite, above, np.inf)
-        else:
+        finite = values[np.isfinite(values)]
+        if not finite.size:
             strange += np.inf
-    return np.maximum(seldom / 3, strange)  # by chance alone some rows are chosen seldom
+            continue
+        finite.sort()
+        middle = float(np.median(finite))
+        scale = float(finite[: max(1, len(values) - n_corrupt)].std()) or 1.0
+        above = values - middle
+        above /= scale
+        strange += np.maximum(above, 0.0, out=above)
+    above = np.full(len(counts), -np.inf)
+    above[rows] = (np.median(counts[rows]) - counts[rows]) / (3 * spread)  # by chance alone some are chosen seldom
+    return np.maximum(strange, above, out=strange)
 
 
 def most_copies(x: Array, targets: Array) -> tuple[int, int]:

@@ -256,7 +256,7 @@ def descend(
     """
     steps, last = settings.steps, first_epoch + settings.n_epochs
     theta, velocity = start.copy(), np.zeros_like(start)
-    counts = np.zeros(len(problem.targets), dtype=np.int64)
+    counts = np.zeros(len(problem.targets), dtype=np.int32)
     history, best, best_risk, best_epoch = History(), theta, math.inf, first_epoch
     total, n_averaged, epoch = np.zeros_like(start), 0, first_epoch
     ignored = np.errstate(over="ignore", invalid="ignore")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
+
+from outvote.files import whole
 
 #: Readable in colour, in grey, and to the colour-blind: lightness differs as much as hue.
 COLORS = {"robust": "#0b5394", "plain": "#c55a11", "blocks": "#5a5a5a", "band": "#cfe2f3"}
@@ -51,18 +52,16 @@ def spaced(number: float) -> str:
     return f"{number:,.10g}".replace(",", " ")
 
 
-def save(figure: Any, path: str | Path, *, dpi: int = 150) -> None:
-    """Write a figure whole or not at all, and close it."""
+def save(figure: Any, *paths: str | Path, dpi: int = 150) -> None:
+    """Write a figure, to one file or several, each whole or not at all, and close it."""
     import matplotlib.pyplot as plt
 
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        figure.savefig(partial, dpi=dpi)
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # laid out once, for all files
+        for path in paths:
+            with whole(path) as partial:
+                undated = {"metadata": {"Date": None}} if partial.suffix == ".svg" else {}
+                figure.savefig(partial, dpi=dpi, **undated)
     finally:
         plt.close(figure)
