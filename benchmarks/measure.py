@@ -34,9 +34,9 @@ _TURN = 0.06
 class Row:
     """One comparison: a job, what it is measured against, and the figure to reach.
 
-    The figure is ours / theirs, or, for a row with `pairs` and no peer, nanoseconds a pair. A row without a target is
-    there for context. Jobs make their data when first called (`normal` and the like remember it), so that listing rows
-    costs nothing; the first turn is only the best one if it really is.
+    The figure is ours / theirs, or, for a row with `pairs` and no peer, nanoseconds a pair, or what `each` says. A row
+    without a target is there for context. Jobs make their data when first called (`normal` and the like remember it),
+    so that listing rows costs nothing; the first turn is only the best one if it really is.
     """
 
     job: str
@@ -45,6 +45,7 @@ class Row:
     ours: Job
     theirs: Job | None = None
     pairs: int | None = None
+    each: str = "pair"
 
     def figure(self, ours: float, theirs: float | None) -> float:
         """The figure that is compared with the target."""
@@ -123,7 +124,7 @@ def without_paths(message: str) -> str:
 def measure(row: Row, budget: float, between: Callable[[], None] = lambda: None, *, least: int = 4) -> dict[str, Any]:
     """Measure a row: what goes into the table and into the JSON. A row that raises says so instead."""
     found: dict[str, Any] = {"job": row.job, "against": row.against, "target": row.target}
-    found["unit"] = "ratio" if row.pairs is None else "ns a pair"
+    found["unit"] = "ratio" if row.pairs is None else f"ns a {row.each}"
     # The peer goes first: it is the one that makes the data, and never the one that is called only once.
     jobs = [row.ours] if row.theirs is None else [row.theirs, row.ours]
     times, failed = in_turns(jobs, budget, between, least=least, turn_s=_TURN)

@@ -536,3 +536,8 @@ def test_a_percentage_is_recognised():
 def test_delta_out_of_range(delta):
     with pytest.raises(ValueError, match=f"delta={delta!r} must lie strictly between 0 and 1"):
         plan_blocks(100, 1, delta=delta)
+
+
+def test_something_else_than_an_assumption_is_refused():
+    with pytest.raises(TypeError, match=r"assume=\(0, 1\) must be None, FiniteVariance\(sd\)"):
+        ov.plan_blocks(100, contamination=3, assume=(0, 1))

@@ -18,7 +18,8 @@ import outvote as ov
 from outvote import closed_forms, one_pass
 from outvote.kernels import KERNELS, Kernel
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
-from outvote.partition import draw
+from outvote.partition import draw, hash_coefficients, hash_rows
+from outvote.summary import Moments
 from outvote.votes.soft import soft_tuning, soft_vote
 
 numba = pytest.importorskip("numba")
@@ -327,6 +328,63 @@ def test_sums_stay_precise_far_from_zero(kind, module):
         means = dealt.sums(x) / dealt.sizes
     for k in range(0, n_blocks, 25):
         assert means[k] == pytest.approx(math.fsum(x[dealt[k]]) / dealt.sizes[k], rel=1e-14, abs=0)
+
+
+# --- row numbers and moments ----------------------------------------------------------------------------
+
+prime = 2**31 - 1
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**40])
+def test_row_numbers_of_any_size_have_the_same_hash(seed):
+    edges = [*range(-3, 4), prime, 2 * prime, 2**32, 2**53, 2**62, 2**63 - 1, -(2**31), -(2**53), -(2**63)]
+    near = [edge + step for edge in edges for step in (-1, 0, 1) if -(2**63) <= edge + step < 2**63]
+    ids = np.array([*near, *np.random.default_rng(seed).integers(-(2**63), 2**63, size=200)])
+    a, b, *rest = hash_coefficients(seed)
+    expected = []
+    for i in ids.tolist():
+        u = (a * (i % prime) + b * (i // prime)) % prime
+        expected.append((u**4 + rest[0] * u**3 + rest[1] * u**2 + rest[2] * u + rest[3]) % prime)
+    np.testing.assert_array_equal(both(hash_rows, ids, seed), expected)
+    np.testing.assert_array_equal(both(hash_rows, ids[ids >= 0][:20].reshape(4, 5), seed, 1).shape, (4, 5))
+    out = np.empty(len(ids), dtype=np.int64)
+    assert both(lambda: hash_rows(ids, seed, out=out)) is out
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+def test_moments_are_the_same(columns, offset):
+    rng = np.random.default_rng(columns)
+    x, cells = offset + rng.normal(size=(3000, columns)), rng.integers(0, 12, size=3000)
+    cells[cells == 5] = 4  # a cell without rows
+
+    def moments():
+        found = Moments(12, columns)
+        found.add(x[:2000], cells[:2000])
+        found.add(x[2000:], cells[2000:])
+        return found.arrays
+
+    for module in (None, compiled):
+        with using(module):
+            counts, means, m2 = moments()
+        np.testing.assert_array_equal(counts, np.bincount(cells, minlength=12))
+        for k in range(12):
+            rows = x[cells == k] - offset
+            expected = rows.mean(axis=0) if len(rows) else 0.0
+            np.testing.assert_allclose(means[k] - offset * (len(rows) > 0), expected, atol=1e-14 + 3e-16 * offset)
+            np.testing.assert_allclose(m2[k], np.sum((rows - expected) ** 2, axis=0), rtol=1e-12 + 1e-16 * offset)
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_moments_of_numbers_of_any_size(columns):
+    x = np.array([1.7e308, 1.7e308, -1.7e308, 1e200, 3.0, 1e-300])[:, None] * np.ones(columns)
+    cells = np.array([0, 0, 0, 1, 1, 2])
+    for module in (None, compiled):
+        found = Moments(4, columns)
+        with using(module):
+            found.add(x, cells)
+        np.testing.assert_allclose(found.means, np.array([[1.7e308 / 3], [5e199], [1e-300], [0]]) * np.ones(columns))
+        np.testing.assert_array_equal(found.m2, np.array([[math.inf], [math.inf], [0], [0]]) * np.ones(columns))
 
 
 # --- votes ----------------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ _HOMES = {
     "Bounded": "assumptions",
     "Certificate": "certificate",
     "Contamination": "contamination",
+    "BlockSummary": "summary",
+    "GroupedBlockSummary": "summary",
     "SubGaussian": "assumptions",
     "FiniteVariance": "assumptions",
     "FiniteKurtosis": "assumptions",
@@ -33,6 +35,7 @@ _HOMES = {
     "mean": "estimate",
     "plan_blocks": "blocks",
     "rows_needed": "blocks",
+    "scan": "tables",
     "sensitivity": "unknown",
     "tolerance": "overturn",
     "u_statistic": "estimate",
@@ -41,12 +44,14 @@ _MODULES = ("certificate", "contamination", "datasets", "kernels", "learning", "
 
 __all__ = [
     "BlockPlan",
+    "BlockSummary",
     "Bounded",
     "Certificate",
     "Contamination",
     "FiniteKurtosis",
     "FiniteVariance",
     "GridPlan",
+    "GroupedBlockSummary",
     "Kernel",
     "RobustAUCClassifier",
     "RobustClassifier",
@@ -68,6 +73,7 @@ __all__ = [
     "plan_blocks",
     "plotting",
     "rows_needed",
+    "scan",
     "sensitivity",
     "tolerance",
     "u_statistic",
@@ -92,6 +98,8 @@ if TYPE_CHECKING:
     from outvote.plans import BlockPlan, GridPlan
     from outvote.results import RobustEstimate
     from outvote.risk import certify_risk
+    from outvote.summary import BlockSummary, GroupedBlockSummary
+    from outvote.tables import scan
     from outvote.unknown import sensitivity
 
 

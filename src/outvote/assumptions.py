@@ -379,3 +379,13 @@ class FiniteKurtosis(Assumption):
         if not is_mean:
             return (fourth,)
         return fourth, NearNormal(block_sd, BERRY_ESSEEN * np.sqrt(self.kurtosis / n_tuples))
+
+
+def one_assumption(assume: object) -> Assumption:
+    """Refuse anything but one assumption."""
+    if not isinstance(assume, Assumption):
+        raise TypeError(
+            f"assume={assume!r} must be None, FiniteVariance(sd), SubGaussian(scale), Bounded(low, high) "
+            "or FiniteKurtosis(kurtosis, sd)"
+        )
+    return assume

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from outvote.assumptions import Assumption, FiniteVariance
+from outvote.assumptions import Assumption, FiniteVariance, one_assumption
 from outvote.contamination import Amount, Contamination
 from outvote.partition import Remainder, check_kind
 from outvote.plans import BlockPlan, Grid, GridPlan, Plan, majority
@@ -110,7 +110,7 @@ def plan_blocks(
         degrees,
         log_delta=log_delta_of(confidence, delta),
         adversary=allowed.adversary,
-        assume=assume,
+        assume=None if assume is None else one_assumption(assume),
         vote=vote,
         method=method,
         claim=claim,

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions import Assumption, Bounded, FiniteKurtosis, FiniteVariance
+from outvote.assumptions import Assumption, Bounded, FiniteKurtosis, FiniteVariance, one_assumption
 from outvote.certificate import Certificate, Provenance
 from outvote.contamination import Adversary
 from outvote.kernels import Kernel
-from outvote.partition import Partition
 from outvote.plans import BlockPlan, Plan
 from outvote.results import Interval, Number
-from outvote.scales import block_variances, robust_sd, spread
+from outvote.scales import Spread, spread_of
 from outvote.votes import Alternative, Ballot, ballot, has_scale, median_of, sigma_free_factor
 
 Floats = NDArray[np.float64]
@@ -40,44 +39,54 @@ class Ask:
     alternative: Alternative
 
 
-def vote_on_means(
-    plan: BlockPlan,
-    dealt: Partition,
-    rows: NDArray[Any],
-    block_values: Floats,
-    assume: Sequence[Any],
-    ask: Ask,
-    seed: int,
-) -> tuple[Number, Certificate]:
-    """Let the block means vote, for each column of `rows`, and say how far off the answers can be.
+class Voted(NamedTuple):
+    """The blocks of one sample after their vote: a value for each column, and how far off it can be."""
 
-    `assume` has an entry, an assumption or None, for each column.
+    plan: BlockPlan
+    sizes: NDArray[Any]
+    values: Floats
+    centre: Number
+    certificate: Certificate
+
+
+def vote_on_means(
+    plan: BlockPlan, sizes: NDArray[Any], block_values: Floats, assume: Sequence[Any], ask: Ask, spread: Spread
+) -> tuple[Number, Certificate]:
+    """Let the block means vote, for each column of them, and say how far off the answers can be.
+
+    `assume` has an entry, an assumption or None, for each column; `spread` knows the scale where that does not.
     """
-    shape = rows.shape[1:]
-    unscaled = {j for j, one in enumerate(assume) if _needs_a_scale(one, plan)}
-    sds = np.ravel(robust_sd(rows, plan.n_corrupt, seed, dealt.order)) if unscaled else np.empty(0)
-    flat = rows.reshape(len(rows), -1)
-    prepared: dict[Assumption, Ballot] = {}
-    ballots: list[Ballot] = []
+    shape = block_values.shape[1:]
+    kinds = {id(one): one for one in assume}
+    kind_of = np.fromiter(map(id, assume), dtype=np.int64, count=len(assume))
+    unscaled = any(_needs_a_scale(one, plan) for one in kinds.values())
+    sds = spread.sds() if unscaled else np.empty(0)
+    ballots: dict[int, Ballot] = {}
     radius, scale = np.empty(len(assume)), np.ones(len(assume))
-    scale[sorted(unscaled)] = sds[sorted(unscaled)] if unscaled else 1.0
-    for j, one in enumerate(assume):
-        known = FiniteVariance(1.0) if j in unscaled else one_assumption(one)
+    for kind, one in kinds.items():
+        columns = kind_of == kind
+        known = one
+        if _needs_a_scale(one, plan):
+            known, scale[columns] = FiniteVariance(1.0), sds[columns]
+        known = one_assumption(known)
         if isinstance(known, FiniteKurtosis) and known.sd is None:
-            ballots.append(Ballot("median", _sigma_free_radius(plan, dealt, flat[:, j], known, ask)))
+            factor = _sigma_free_factor(plan, sizes, known, ask)
+            numbers = np.flatnonzero(columns).tolist() if math.isfinite(factor) else []
+            own = [factor * math.sqrt(spread.block_variance(j)) for j in numbers] or [math.inf]
+            ballots[kind], radius[columns] = Ballot("median", own[0]), own
         else:
-            if known not in prepared:
-                prepared[known] = _ballot(plan, [dealt.sizes], (1,), known, ask)
-            ballots.append(prepared[known])
-        radius[j] = ballots[j].radius
+            ballots[kind] = _ballot(plan, [sizes], (1,), known, ask)
+            radius[columns] = ballots[kind].radius
     radii = (radius * scale).reshape(shape)
-    common = assume[0] if all(one == assume[0] for one in assume) else tuple(assume)
+    common = assume[0] if all(one == assume[0] for one in kinds.values()) else tuple(assume)
     certificate = finish(radii, plan, common, ask, "plug-in" if unscaled else "certified")
-    if all(one.vote == "median" for one in ballots):
+    if all(one.vote == "median" for one in ballots.values()):
         estimate = median_of(block_values)
     else:
         columns = block_values.reshape(len(block_values), -1)
-        counted = [one.scaled(float(scale[j])).count(columns[:, j]) for j, one in enumerate(ballots)]
+        counted = [
+            ballots[kind].scaled(float(scale[j])).count(columns[:, j]) for j, kind in enumerate(kind_of.tolist())
+        ]
         estimate = np.array(counted).reshape(shape)
     return answer(estimate), certificate
 
@@ -97,7 +106,7 @@ def vote_on_kernel(
     else:
         # Blocks of one tuple each have the kernel's own sd, here 1: the unit of the spread of the block values.
         one_tuple = [np.full(len(size), degree) for size, degree in zip(sizes, degrees, strict=True)]
-        ready = _ballot(plan, one_tuple, degrees, FiniteVariance(1.0), ask).scaled(spread(block_values))
+        ready = _ballot(plan, one_tuple, degrees, FiniteVariance(1.0), ask).scaled(spread_of(block_values))
         certificate = finish(ready.radius, plan, None, ask, "plug-in")
     return answer(np.float64(ready.count(block_values.reshape(-1)))), certificate
 
@@ -147,16 +156,6 @@ def assumption_of_kernel(assume: Any, kernel: Kernel) -> Assumption | None:
         values = kernel.zetas.values() if isinstance(kernel.zetas, Mapping) else kernel.zetas
         return FiniteVariance(math.sqrt(max(values)), zetas=kernel.zetas)
     return Bounded(*kernel.bounds) if kernel.bounds is not None else None
-
-
-def one_assumption(assume: Any) -> Assumption:
-    """Refuse anything but one assumption."""
-    if not isinstance(assume, Assumption):
-        raise TypeError(
-            f"assume={assume!r} must be None, FiniteVariance(sd), SubGaussian(scale), Bounded(low, high) "
-            "or FiniteKurtosis(kurtosis, sd)"
-        )
-    return assume
 
 
 def finish(radius: Any, plan: Plan, assume: Any, ask: Ask, provenance: Provenance) -> Certificate:
@@ -213,18 +212,17 @@ def _needs_a_scale(assume: Any, plan: BlockPlan) -> bool:
     return assume is None or (plan.vote != "median" and not has_scale(one_assumption(assume)))
 
 
-def _sigma_free_radius(
-    plan: BlockPlan, dealt: Partition, column: NDArray[Any], assume: FiniteKurtosis, ask: Ask
-) -> float:
-    if not plan.holds or dealt.sizes.min() < 2:
+def _sigma_free_factor(plan: BlockPlan, sizes: NDArray[Any], assume: FiniteKurtosis, ask: Ask) -> float:
+    """How many times the root of the median block variance the radius is."""
+    if not plan.holds or sizes.min() < 2:
         return math.inf
     factor, _ = sigma_free_factor(
-        len(dealt),
+        len(sizes),
         plan.n_corrupt,
-        int(dealt.sizes.min()),
+        int(sizes.min()),
         log_delta=ask.log_delta,
         kurtosis=assume.kurtosis,
         adversary=ask.adversary,
         alternative=ask.alternative,
     )
-    return float(factor) * math.sqrt(block_variances(column.astype(np.float64), dealt))
+    return float(factor)

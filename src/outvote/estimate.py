@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outvote.blocks import NBlocks, make_plan
-from outvote.certify import assumption_of_kernel, certify_together, ratio_interval, vote_on_kernel, vote_on_means
+from outvote.certify import (
+    Voted,
+    assumption_of_kernel,
+    certify_together,
+    ratio_interval,
+    vote_on_kernel,
+    vote_on_means,
+)
 from outvote.contamination import Contamination
 from outvote.inputs import NanPolicy, check_rows, read, read_rows, screen
 from outvote.kernels import Kernel, kernel_of
@@ -19,6 +26,8 @@ from outvote.partition import PartitionKind, Remainder, Rng, draw, seed_of
 from outvote.pipeline import Allowed, Settings, bounds_of, evaluate, per_column, settle, within_bounds
 from outvote.plans import GridPlan
 from outvote.results import RobustEstimate
+from outvote.scales import SpreadOfRows
+from outvote.summary import BlockSummary
 from outvote.unknown import leave_open
 from outvote.votes import Alternative, check_choice
 
@@ -126,6 +135,10 @@ def mean(
         raise ValueError(f"x has shape {values.shape}: there are no columns to estimate")
     if rows.dtype == np.float16:
         rows = rows.astype(np.float64)
+    if partition == "hash":
+        return _hashed_mean(
+            rows, names if names and axis in (0, -values.ndim) else None, settings, n_blocks, assume, simultaneous
+        )
     n_corrupt, n_omitted = settings.allowed.count(len(rows)), 0
     if nan_policy != "raise":
         (rows,), (n_corrupt,), (n_omitted,) = settings.screen([rows], ["x"])
@@ -133,12 +146,14 @@ def mean(
     rows, detail = within_bounds(rows, n_corrupt - settings.found_corrupt(n_omitted), assumed, "x")
     ask = settings.ask(columns if simultaneous else 1)
     plan, dealt, block_values = settings.block_means(rows, n_corrupt, n_blocks, assumed, ask)
-    estimate, certificate = vote_on_means(plan, dealt, rows, block_values, assumed, ask, settings.seed)
+    estimate, certificate = vote_on_means(
+        plan, dealt.sizes, block_values, assumed, ask, SpreadOfRows(rows, dealt, plan.n_corrupt, settings.seed)
+    )
     return settings.result(
         estimate,
         block_values,
         plan,
-        [dealt],
+        [dealt.sizes],
         replace(certificate, **settings.promised),
         bounds=bounds_of(assumed, rows.shape[1:]),
         statistic="mean",
@@ -146,6 +161,27 @@ def mean(
         n_omitted=n_omitted,
         detail=detail,
     )
+
+
+def _hashed_mean(
+    rows: NDArray[Any],
+    names: tuple[str, ...] | None,
+    settings: Settings,
+    n_blocks: NBlocks,
+    assume: Any,
+    simultaneous: bool,
+) -> RobustEstimate:
+    """The mean by the partition that every engine shares, through the summary that every engine computes."""
+    columns = math.prod(rows.shape[1:])
+    n_rows = len(rows)
+    if settings.nan_policy == "omit":
+        n_rows -= int(np.isnan(rows.reshape(n_rows, -1)).any(axis=1).sum())
+        check_rows(n_rows, "x without its rows with NaN")
+    assumed, ask = per_column(assume, columns), settings.ask(columns if simultaneous else 1)
+    plan = settings.plan(n_rows, settings.allowed.count(n_rows), n_blocks, assumed, ask)
+    summary = BlockSummary(plan.n_blocks, settings.seed)
+    summary.names = names if names and len(names) == columns else None
+    return summary.update(rows, nan_policy=settings.nan_policy).concluded(settings, plan, assumed, ask)
 
 
 def u_statistic(
@@ -259,7 +295,7 @@ def u_statistic(
         estimate,
         block_values,
         plan,
-        dealt,
+        sizes,
         certificate,
         bounds=bounds_of([known]),
         statistic=named.name,
@@ -374,51 +410,64 @@ def difference(
     pair, counts, bad = settings.screen(pair, ["a", "b"])
     # Both means, for every function, must hold at once; a ratio or an absolute value needs both sides of each.
     ask = settings.ask(2 * len(functions), both_sides=relative or family)
-    plans, dealt, block_values, centres, certificates, details = [], [], [], [], [], []
+    voted, details = [], []
     for s, name in enumerate("ab"):
         mapped = np.stack([_apply(phi, pair[s], name) for phi in functions], axis=1)
         known = per_column(assumed[s], len(functions))
         mapped, detail = within_bounds(mapped, counts[s] - settings.found_corrupt(bad[s]), known, name)
         plan, part, values = settings.block_means(mapped, counts[s], ks[s], known, ask, stream=s)
-        plans.append(plan)
-        dealt.append(part)
-        block_values.append(values)
-        centre, certificate = vote_on_means(plan, part, mapped, values, known, ask, settings.seed + s)
-        centres.append(np.asarray(centre))
-        certificates.append(certificate)
+        spread = SpreadOfRows(mapped, part, plan.n_corrupt, settings.seed + s)
+        found_by_vote = vote_on_means(plan, part.sizes, values, known, ask, spread)
+        voted.append(Voted(plan, part.sizes, values, *found_by_vote))
         details.append(detail)
+    return subtract(
+        settings, voted, relative=relative, family=family, n_omitted=sum(bad), detail=" ".join(filter(None, details))
+    )
+
+
+def subtract(
+    settings: Settings,
+    voted: Sequence[Voted],
+    *,
+    relative: bool = False,
+    family: bool = False,
+    n_omitted: int = 0,
+    detail: str = "",
+) -> RobustEstimate:
+    """Write the result of a difference from the votes of both samples; their columns belong to several functions."""
+    centres = [np.asarray(one.centre) for one in voted]
     with np.errstate(over="ignore"):
         gaps = centres[1] - centres[0]
     best = int(np.argmax(np.abs(gaps)))
     estimate, statistic = float(gaps[best]), "difference"
     if family:
         estimate, statistic = abs(estimate), "integral probability metric"
-        details.append(f"The largest of {len(functions)} functions is number {best + 1}.")
+        detail = f"{detail} The largest of {len(gaps)} functions is number {best + 1}.".strip()
     if not math.isfinite(estimate):
         raise ValueError("mean(b) - mean(a) is too large for a float: divide both by a power of ten first")
-    certificate = certify_together(certificates, GridPlan(tuple(plans), "separate"), settings.promised)
-    interval = None
+    plan = GridPlan(tuple(one.plan for one in voted), "separate")
+    certificate = certify_together([one.certificate for one in voted], plan, settings.promised)
+    means, interval = [float(values[best]) for values in centres], None
     if relative:
-        means = [float(values[best]) for values in centres]
         if means[0] == 0:
             raise ValueError("relative=True divides by the mean of a, which is 0 here")
         estimate, statistic = estimate / means[0], "relative " + statistic
-        radii = [float(np.asarray(one.radius)[best]) for one in certificates]
+        radii = [float(np.asarray(one.certificate.radius)[best]) for one in voted]
         if not math.isfinite(estimate):
             raise ValueError(f"relative=True divides by the mean of a, {means[0]:.3g}: too large for a float")
-        interval, certificate = ratio_interval(means, radii, estimate, certificate, alternative)
+        interval, certificate = ratio_interval(means, radii, estimate, certificate, settings.alternative)
     return settings.result(
         estimate,
-        tuple(values[:, best] for values in block_values),
-        GridPlan(tuple(plans), "separate"),
-        dealt,
+        tuple(one.values[:, best] for one in voted),
+        plan,
+        [one.sizes for one in voted],
         certificate,
         interval=interval,
-        centres=tuple(float(values[best]) for values in centres),
+        centres=tuple(means),
         bounds=(0.0, math.inf) if family else (-math.inf, math.inf),
         statistic=statistic,
-        n_omitted=sum(bad),
-        detail=" ".join(filter(None, details)),
+        n_omitted=n_omitted,
+        detail=detail,
     )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +17,7 @@ from typing import Any
 _WORTH_SECONDS = 1.0
 
 _numpy_seconds = 0.0
+_numpy_only = ContextVar("_numpy_only", default=False)
 
 
 def compiled(seconds: float) -> ModuleType | None:
@@ -30,9 +34,19 @@ def compiled(seconds: float) -> ModuleType | None:
     if loaded is not None:
         return loaded
     _numpy_seconds += seconds
-    if _numpy_seconds < _WORTH_SECONDS or importlib.util.find_spec("numba") is None:
+    if _numpy_seconds < _WORTH_SECONDS or _numpy_only.get() or importlib.util.find_spec("numba") is None:
         return None
     return importlib.import_module("outvote.compiled")
+
+
+@contextlib.contextmanager
+def numpy_only() -> Iterator[None]:
+    """Do not load numba for a while: it takes more than 100 MB, which a small worker does not have."""
+    token = _numpy_only.set(True)
+    try:
+        yield
+    finally:
+        _numpy_only.reset(token)
 
 
 def one_thread() -> Any:

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote import fast
 from outvote.dealt import Indices, Partition, blocks_by_size, from_labels
 from outvote.one_pass import Drawn, Remainder, Segments
 
@@ -27,6 +28,8 @@ Rng = int | np.random.Generator | np.random.SeedSequence | None
 _SORT_FROM = 2**21
 #: Modulus of the row hash: products of two residues fit in 64 bits on every engine.
 _PRIME = 2**31 - 1
+#: Row numbers hashed at once: few enough to stay in the cache.
+_HASHED = 2**14
 
 
 def seed_of(rng: Rng) -> int:
@@ -98,12 +101,12 @@ def check_kind(kind: str, remainder: str = "drop") -> None:
         raise ValueError(f"remainder={remainder!r} is neither 'drop' nor 'spread'")
 
 
-def hash_rows(ids: NDArray[Any], seed: int, stream: int = 0) -> NDArray[np.int64]:
+def hash_rows(ids: NDArray[Any], seed: int, stream: int = 0, out: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
     """Hash row numbers to [0, 2³¹ - 1) with nothing but sums, products and remainders of 64-bit integers.
 
     With P = 2³¹ - 1 and six numbers a, b, c₁ … c₄ below P made from the seed, a row i gives
     u = (a·(i mod P) + b·(i div P)) mod P, and the hash is the polynomial u⁴ + c₁u³ + c₂u² + c₃u + c₄ mod P. Any
-    engine can compute it without overflow.
+    engine can compute it without overflow. `out` saves making a new array.
 
     Examples
     --------
@@ -112,11 +115,32 @@ def hash_rows(ids: NDArray[Any], seed: int, stream: int = 0) -> NDArray[np.int64
     """
     a, b, *rest = hash_coefficients(seed, stream)
     ids = np.asarray(ids, dtype=np.int64)
-    u = (a * (ids % _PRIME) % _PRIME + b * (ids // _PRIME % _PRIME) % _PRIME) % _PRIME
-    value: NDArray[np.int64] = u
-    for c in rest[:3]:
-        value = (value + c) * u % _PRIME
-    return (value + rest[3]) % _PRIME
+    hashes = np.empty(ids.shape, dtype=np.int64) if out is None else out
+    flat, found = ids.reshape(-1), hashes.reshape(-1)
+    ready = fast.compiled(3e-8 * len(flat))
+    if ready is not None:
+        ready.hash_numbers(flat, np.array([a, b, *rest]), found)
+        return hashes
+    for low in range(0, len(flat), _HASHED):
+        i = flat[low : low + _HASHED]
+        small = i.min() >= 0 and i.max() < _PRIME
+        u = _folded(i * a if small else _folded(i % _PRIME * a) + _folded(i // _PRIME % _PRIME * b))
+        u[u >= _PRIME] -= _PRIME
+        value = u.copy()
+        for c in rest[:3]:
+            value += c
+            value *= u  # below 2³² · 2³¹
+            value = _folded(value)
+        value += rest[3]
+        found[low : low + _HASHED] = value % _PRIME
+    return hashes
+
+
+def _folded(value: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Reduce numbers below 2⁶³ modulo 2³¹ - 1, to at most two more than it, by adding what stands above bit 31."""
+    for _ in range(2):
+        value = (value & _PRIME) + (value >> 31)
+    return value
 
 
 def hash_coefficients(seed: int, stream: int = 0) -> tuple[int, ...]:

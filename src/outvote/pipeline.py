@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions import Bounded
+from outvote.assumptions import Bounded, one_assumption
 from outvote.blocks import NBlocks, log_delta_of, make_plan
 from outvote.certificate import Certificate
-from outvote.certify import Ask, one_assumption
+from outvote.certify import Ask
 from outvote.contamination import Amount, Contamination
 from outvote.inputs import NanPolicy, check_nan_policy, neutralise, screen
 from outvote.kernels import Kernel
@@ -89,24 +89,29 @@ class Settings:
         """How many corrupt rows the NaN policy has found already."""
         return n_bad if self.nan_policy == "corrupt" else 0
 
-    def block_means(
-        self, rows: NDArray[Any], n_corrupt: int, n_blocks: NBlocks, assume: Sequence[Any], ask: Ask, stream: int = 0
-    ) -> tuple[BlockPlan, Partition, NDArray[np.float64]]:
-        """Plan, deal, and average each block; rows are on the first axis."""
+    def plan(self, n_rows: int, n_corrupt: int, n_blocks: NBlocks, assume: Sequence[Any], ask: Ask) -> BlockPlan:
+        """Choose the blocks of a mean; `assume` has an entry for each column."""
         plan = make_plan(
-            (len(rows),),
+            (n_rows,),
             (n_corrupt,),
             (1,),
             log_delta=ask.log_delta,
             contamination=self.contamination,
             adversary=ask.adversary,
             alternative=ask.alternative,
-            assume=assume[0] if len(assume) == 1 or all(has_scale(one) for one in assume) else None,
+            assume=assume[0] if len(assume) == 1 or all(map(has_scale, _distinct(assume))) else None,
             vote=self.vote,
             n_blocks=n_blocks,
             remainder=self.remainder,
         )
         assert isinstance(plan, BlockPlan)
+        return plan
+
+    def block_means(
+        self, rows: NDArray[Any], n_corrupt: int, n_blocks: NBlocks, assume: Sequence[Any], ask: Ask, stream: int = 0
+    ) -> tuple[BlockPlan, Partition, NDArray[np.float64]]:
+        """Plan, deal, and average each block; rows are on the first axis."""
+        plan = self.plan(len(rows), n_corrupt, n_blocks, assume, ask)
         columns = math.prod(rows.shape[1:])
         dealt = draw(
             self.partition,
@@ -127,7 +132,7 @@ class Settings:
         estimate: Number,
         block_values: Any,
         plan: Plan,
-        dealt: Sequence[Partition],
+        sizes: Sequence[NDArray[Any]],
         certificate: Certificate,
         *,
         interval: Interval | None = None,
@@ -139,14 +144,13 @@ class Settings:
             low = -math.inf if self.alternative == "less" else estimate - certificate.radius
             high = math.inf if self.alternative == "greater" else estimate + certificate.radius
             interval = Interval(*(_clip(end, estimate, bounds) for end in (low, high)))
-        sizes = tuple(part.sizes for part in dealt)
         return RobustEstimate(
             estimate=estimate,
             interval=interval,
             certificate=certificate,
             plan=plan,
             block_values=block_values,
-            block_sizes=sizes[0] if len(sizes) == 1 else sizes,
+            block_sizes=sizes[0] if len(sizes) == 1 else tuple(sizes),
             seed=self.seed,
             partition=self.partition,
             alternative=self.alternative,
@@ -165,21 +169,30 @@ def settle(
         full = [np.logical_and.reduce(full)] * len(full)
     settled = []
     for s, (plan, part, keep) in enumerate(zip(plans, dealt, full, strict=True)):
-        if not keep.any():
-            raise ValueError(
-                f"partition='hash' left no block of {plan.n_blocks} with {plan.degree} rows or more: use fewer blocks"
-            )
-        reason = plan.reason if plan.block_size > 1 else "A hash dealt the rows, one block for each on average."
+        settled.append(voters(plan, part.sizes, keep))
         if not keep.all():
-            part = dealt[s] = part.keep(np.flatnonzero(keep))
-            reason += (
-                f" The hash left {int((~keep).sum())} blocks with fewer than {plan.degree} rows: they do not vote."
-            )
-        sizes = (int(part.sizes.min()), int(part.sizes.max()))
-        settled.append(
-            replace(plan, n_blocks=len(part), reason=reason, sizes=sizes, n_in_small_blocks=len(part.left_out))
-        )
+            dealt[s] = part.keep(np.flatnonzero(keep))
     return tuple(settled), dealt
+
+
+def voters(plan: BlockPlan, sizes: NDArray[Any], keep: NDArray[np.bool_]) -> BlockPlan:
+    """Write into the plan which blocks of a hash vote."""
+    if not keep.any():
+        raise ValueError(
+            f"partition='hash' left no block of {plan.n_blocks} with {plan.degree} rows or more: use fewer blocks"
+        )
+    reason = plan.reason if plan.block_size > 1 else "A hash dealt the rows, one block for each on average."
+    n_small = int((~keep).sum())
+    if n_small:
+        reason += f" The hash left {n_small} blocks with fewer than {plan.degree} rows: they do not vote."
+    voting = sizes[keep]
+    return replace(
+        plan,
+        n_blocks=len(voting),
+        reason=reason,
+        sizes=(int(voting.min()), int(voting.max())),
+        n_in_small_blocks=int(sizes[~keep].sum()),
+    )
 
 
 def block_means_of(rows: NDArray[Any], dealt: Partition) -> NDArray[np.float64]:
@@ -191,7 +204,10 @@ def block_means_of(rows: NDArray[Any], dealt: Partition) -> NDArray[np.float64]:
     with np.errstate(over="ignore", invalid="ignore"):
         means = dealt.sums(rows) / sizes
         # A sum that is finite had no infinite terms; one that is not may have had none, and is looked into.
-        if not np.isfinite(means.sum() + rows[dealt.left_out].sum(dtype=np.float64)):
+        total = np.add.reduce(means, axis=None)
+        if len(dealt.left_out):
+            total += rows[dealt.left_out].sum(dtype=np.float64)
+        if not math.isfinite(total):
             screen(rows, "raise", 0, "x")
             scale = 2.0 ** -math.ceil(math.log2(2 * int(dealt.sizes.max())))
             careful = dealt.sums(rows, scale) / sizes / scale
@@ -247,12 +263,18 @@ def per_column(assume: Any, n_columns: int) -> list[Any]:
     several = list(assume) if isinstance(assume, (tuple, list)) else [assume] * n_columns
     if len(several) != n_columns:
         raise ValueError(f"assume has {len(several)} entries for {n_columns} columns: give one, or one for each")
-    return [one if one is None else one_assumption(one) for one in several]
+    known = {id(one): one if one is None else one_assumption(one) for one in several}
+    return [known[id(one)] for one in several]
+
+
+def _distinct(assume: Sequence[Any]) -> list[Any]:
+    """Return the assumptions, one for all columns that share it."""
+    return list({id(one): one for one in assume}.values())
 
 
 def within_bounds(rows: NDArray[Any], n_corrupt: int, assume: Sequence[Any], name: str) -> tuple[NDArray[Any], str]:
     """Neutralise rows outside the bounds that clean rows are known to have: they are corrupt for certain."""
-    if not any(isinstance(one, Bounded) for one in assume):
+    if not any(isinstance(one, Bounded) for one in _distinct(assume)):
         return rows, ""
     outside = np.zeros(len(rows), dtype=bool)
     for column, one in zip(rows.reshape(len(rows), -1).T, assume, strict=True):
@@ -267,6 +289,8 @@ def within_bounds(rows: NDArray[Any], n_corrupt: int, assume: Sequence[Any], nam
 
 def bounds_of(assume: Sequence[Any], shape: tuple[int, ...] = ()) -> tuple[Number, Number]:
     """Return the bounds of the target, for each column, infinite where none are known."""
+    if shape and not any(isinstance(one, Bounded) for one in _distinct(assume)):
+        return np.full(shape, -math.inf), np.full(shape, math.inf)
     low = np.array([one.low if isinstance(one, Bounded) else -math.inf for one in assume]).reshape(shape)
     high = np.array([one.high if isinstance(one, Bounded) else math.inf for one in assume]).reshape(shape)
     return (float(low), float(high)) if shape == () else (low, high)

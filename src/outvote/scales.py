@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ def robust_sd(rows: NDArray[Any], n_corrupt: int, seed: int, order: NDArray[np.i
     rows drawn before, saves drawing one.
     """
     columns = rows.reshape(len(rows), -1)
-    n_rows = min(len(rows), max(2048, _SCALE_VALUES // columns.shape[1]))
+    n_rows = min(len(rows), max(1024, _SCALE_VALUES // columns.shape[1]))
     share = n_corrupt / len(rows)
     if n_rows < len(rows):
         columns = columns[np.random.default_rng([7, seed]).integers(len(rows), size=n_rows)]
@@ -59,15 +60,65 @@ def _variances(columns: Floats, size: int) -> Floats:
     return KERNELS["variance"].aligned(stack).reshape(-1, len(blocks)).T
 
 
-def block_variances(column: Floats, dealt: Partition) -> float:
-    """Median over the blocks of the variance inside a block."""
-    values = np.empty(len(dealt))
-    for blocks in blocks_by_size([dealt]):
-        values[blocks] = KERNELS["variance"].aligned(dealt.stack(column, blocks))
-    return float(median_of(values))
+class Spread(Protocol):
+    """What stands in for the scale of the clean rows where no assumption names it, for each column."""
+
+    def sds(self) -> Floats:
+        """Robust standard deviations of the columns; infinite where there is none."""
+
+    def block_variance(self, column: int) -> float:
+        """Median over the blocks of the variance inside a block."""
 
 
-def spread(block_values: Floats) -> float:
+@dataclass(frozen=True)
+class SpreadOfRows:
+    """The spread of rows in memory, dealt into blocks."""
+
+    rows: NDArray[Any]
+    dealt: Partition
+    n_corrupt: int
+    seed: int
+
+    def sds(self) -> Floats:
+        """Robust standard deviations of the columns, from rows dealt for the purpose."""
+        return np.ravel(robust_sd(self.rows, self.n_corrupt, self.seed, self.dealt.order))
+
+    def block_variance(self, column: int) -> float:
+        """Median over the blocks of the variance inside a block."""
+        values, rows = np.empty(len(self.dealt)), self.rows.reshape(len(self.rows), -1)[:, column].astype(np.float64)
+        for blocks in blocks_by_size([self.dealt]):
+            values[blocks] = KERNELS["variance"].aligned(self.dealt.stack(rows, blocks))
+        return float(median_of(values))
+
+
+@dataclass(frozen=True)
+class SpreadOfBlocks:
+    """The spread of rows of which only the moments of their blocks are known, (K, columns) but for the counts."""
+
+    counts: NDArray[Any]
+    means: Floats
+    m2: Floats
+
+    def sds(self) -> Floats:
+        """The median variance inside blocks; where most hold a single row, the spread of their values."""
+        size = int(np.median(self.counts))
+        with np.errstate(over="ignore", invalid="ignore"):
+            if size < 2:
+                sds = np.array([spread_of(column) for column in self.means.T])
+            else:
+                sds = np.sqrt(self._variances() / _median_of_normal_variance(size))
+        return np.where(sds > 0, sds, math.inf)
+
+    def block_variance(self, column: int) -> float:
+        """Median over the blocks of the variance inside a block."""
+        return float(self._variances()[column])
+
+    def _variances(self) -> Floats:
+        several = self.counts >= 2
+        return median_of(self.m2[several] / (self.counts[several, None] - 1))
+
+
+def spread_of(block_values: Floats) -> float:
     """Robust sd of one block value; infinite where most of them agree, which says nothing."""
     return _NORMAL_MAD * mad(block_values.reshape(-1)) or math.inf
 

@@ -22,9 +22,11 @@ from outvote.compiled.pairs import (
 )
 from outvote.compiled.partitions import (
     add_drawn,
+    add_moments,
     add_rows,
     add_segments,
     count_drawn,
+    hash_numbers,
     pick_drawn,
 )
 from outvote.compiled.votes import (
@@ -33,6 +35,7 @@ from outvote.compiled.votes import (
 
 __all__ = [
     "add_drawn",
+    "add_moments",
     "add_rows",
     "add_segments",
     "aligned_wins",
@@ -40,6 +43,7 @@ __all__ = [
     "concordance_of_pairs",
     "count_drawn",
     "grid_wins",
+    "hash_numbers",
     "hinge_pairs",
     "hinge_slopes",
     "leading_bits",

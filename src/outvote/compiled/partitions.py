@@ -53,6 +53,101 @@ def add_rows(x: NDArray[Any], labels: NDArray[np.int64], sums: NDArray[np.float6
 
 
 @jit
+def _add_numbers(
+    x: NDArray[Any],
+    cells: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    means: NDArray[np.float64],
+    m2: NDArray[np.float64],
+) -> None:
+    """The same as `add_moments` for one column: twice as fast without the loop over columns."""
+    for i in range(len(x)):
+        counts[cells[i]] += 1
+        means[cells[i]] += x[i]
+    for cell in range(len(counts)):
+        means[cell] /= max(counts[cell], 1)
+    rest = np.zeros(len(means))
+    for i in range(len(x)):
+        away = x[i] - means[cells[i]]
+        rest[cells[i]] += away
+        m2[cells[i]] += away * away
+    for cell in range(len(counts)):
+        left = rest[cell] / max(counts[cell], 1)
+        means[cell] += left
+        if left * left * counts[cell] < np.inf:
+            m2[cell] = max(m2[cell] - left * left * counts[cell], 0.0)
+
+
+@jit
+def add_moments(
+    x: NDArray[Any],
+    cells: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    means: NDArray[np.float64],
+    m2: NDArray[np.float64],
+) -> None:
+    """Count the rows of each cell, average them, and add up the squares around that average; all is 0 before.
+
+    What rounding has left out of the average is added to it in the end.
+    """
+    n_rows, n_columns = x.shape
+    if n_columns == 1:
+        _add_numbers(x[:, 0], cells, counts, means[:, 0], m2[:, 0])
+        return
+    for i in range(n_rows):
+        cell = cells[i]
+        counts[cell] += 1
+        for j in range(n_columns):
+            means[cell, j] += x[i, j]
+    for cell in range(len(counts)):
+        for j in range(n_columns):
+            means[cell, j] /= max(counts[cell], 1)
+    rest = np.zeros(means.shape)
+    for i in range(n_rows):
+        cell = cells[i]
+        for j in range(n_columns):
+            away = x[i, j] - means[cell, j]
+            rest[cell, j] += away
+            m2[cell, j] += away * away
+    for cell in range(len(counts)):
+        for j in range(n_columns):
+            left = rest[cell, j] / max(counts[cell], 1)
+            means[cell, j] += left
+            if left * left * counts[cell] < np.inf:
+                m2[cell, j] = max(m2[cell, j] - left * left * counts[cell], 0.0)
+
+
+@jit
+def _folded(value: Any) -> Any:
+    """Reduce a number below 2⁶³ modulo 2³¹ - 1, as in partition.py: to at most two more than it."""
+    value = (value & 0x7FFFFFFF) + (value >> 31)
+    return (value & 0x7FFFFFFF) + (value >> 31)
+
+
+@jit
+def hash_numbers(ids: NDArray[np.int64], coefficients: NDArray[np.int64], out: NDArray[np.int64]) -> None:
+    """The hash of partition.py."""
+    prime = np.int64(2**31 - 1)
+    a, b, c1, c2, c3, c4 = coefficients
+    for i in range(len(ids)):
+        number = ids[i]
+        if number >= 0 and number < prime:
+            u = _folded(a * number)
+        else:
+            u = _folded(_folded(a * (number % prime)) + _folded(b * (number // prime % prime)))
+        if u >= prime:
+            u -= prime
+        value = _folded((u + c1) * u)
+        value = _folded((value + c2) * u)
+        value = _folded((value + c3) * u) + c4
+        if value >= prime:
+            value -= prime
+        if value >= prime:
+            value -= prime
+        out[i] = value
+
+
+@jit
 def _draw(keys: NDArray[np.uint32], low: Any, out: NDArray[np.uint32], n_blocks: int) -> None:
     """The hash of rows `low` and on to blocks, as in one_pass.py; no 2³² lies between them."""
     one, two = keys[2 * (low >> 32)], keys[2 * (low >> 32) + 1]

@@ -1,0 +1,460 @@
+"""Frames in memory, and lazy ones, through narwhals."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote.partition import hash_coefficients, hash_rows
+from outvote.summary import BlockSummary, GroupedBlockSummary, group_codes
+from outvote.tables.base import ANSWER, Engine, Key, Query, Tally, check_name
+
+#: Rows read at once.
+_CHUNK = 2**20
+#: Names of our own beside those of the user, which may be anything.
+_OURS = "__outvote_{}__"
+_PRIME = 2**31 - 1
+#: No sum of rows multiplied by this is too large for a float.
+_UNIT = 2.0**-60
+
+
+def frame_engine(source: Any, row_id: str | None) -> Engine:
+    """Return the engine for a frame, or say what can be scanned."""
+    import narwhals as nw
+
+    try:
+        frame: Any = nw.from_native(source)
+    except TypeError:
+        raise TypeError(
+            f"source is a {type(source).__name__}: give a dataframe (pandas, polars, pyarrow, dask), a DuckDB relation "
+            "or connection, or the path of Parquet or CSV files"
+        ) from None
+    if isinstance(frame, nw.LazyFrame):
+        return LazyEngine(frame, row_id)
+    return EagerEngine(frame, row_id)
+
+
+def check_row_id(row_id: str | None, names: list[str], is_integer: bool | None) -> None:
+    """Refuse a row id that is not a column of integers."""
+    if row_id is None:
+        return
+    check_name("row_id", row_id, names)
+    if not is_integer:
+        raise TypeError(
+            f"row_id={row_id!r} must be a column of integers: number the rows, or hash their keys to integers"
+        )
+
+
+def refuse_text(name: str, kind: Any) -> None:
+    """Say that a column holds no numbers."""
+    raise TypeError(f"column={name!r} holds {kind}, but real numbers are needed: convert it first")
+
+
+def refuse_key(name: str, kind: Any) -> None:
+    """Say that a column holds no labels."""
+    raise TypeError(f"by={name!r} holds {kind}, but a key is text, a number, a boolean or a date: convert it first")
+
+
+def refuse_null_id(name: str | None) -> None:
+    """Say that a row id is NULL in some rows."""
+    raise ValueError(f"row_id={name!r} is NULL in some rows: every row needs a number")
+
+
+def refuse_large_id(name: str | None, largest: int) -> None:
+    """Say that a row id is too large."""
+    raise ValueError(f"row_id={name!r} has the value {largest}: row numbers lie below 2**63, number the rows anew")
+
+
+def refuse_null_key(name: str) -> None:
+    """Say that a key is NULL in some rows."""
+    raise ValueError(f"by={name!r} is NULL in some rows: fill it, or filter these rows out")
+
+
+def check_kinds(schema: Mapping[str, Any], query: Query) -> None:
+    """Refuse columns that hold no numbers, and keys that are no labels, by their narwhals types."""
+    import narwhals as nw
+
+    for name in query.columns:
+        if not (schema[name].is_numeric() or schema[name] == nw.Boolean):
+            refuse_text(name, f"{schema[name]} values")
+    for name in query.by:
+        if schema[name].is_nested() or schema[name] == nw.Unknown:
+            refuse_key(name, f"{schema[name]} values")
+
+
+class EagerEngine(Engine):
+    """A frame in memory: its columns are summed up by numpy, a million rows at a time."""
+
+    def __init__(self, frame: Any, row_id: str | None):
+        self._frame, self._row_id = frame, row_id
+        self._schema = dict(frame.schema)
+        check_row_id(row_id, self.names(), row_id in self._schema and self._schema[row_id].is_integer())
+
+    def __str__(self) -> str:
+        return f"{self._frame.implementation} frame of {len(self._frame)} rows"
+
+    def names(self) -> list[str]:
+        """Return the names of the columns."""
+        return list(self._schema)
+
+    def _chunks(self, query: Query) -> Iterator[tuple[int, NDArray[np.float64], list[NDArray[Any]]]]:
+        check_kinds(self._schema, query)
+        for low in range(0, len(self._frame), _CHUNK):
+            part = slice(low, low + _CHUNK)
+            values = np.column_stack([numbers_of(self._frame[name][part]) for name in query.columns])
+            yield low, values, [labels_of(self._frame[name][part], name) for name in query.by]
+
+    def tally(self, query: Query) -> dict[Key, Tally]:
+        """Count the rows of each group."""
+        check_kinds(self._schema, query)
+        return added(tallied(values, keys) for _, values, keys in self._chunks(query))
+
+    def _ids(self, low: int, n_rows: int) -> NDArray[np.int64]:
+        if self._row_id is None:
+            return np.arange(low, low + n_rows)
+        column = self._frame[self._row_id][low : low + n_rows]
+        if column.is_null().any():
+            refuse_null_id(self._row_id)
+        ids: NDArray[Any] = column.to_numpy()
+        if len(ids) and int(ids.max()) >= 2**63:
+            refuse_large_id(self._row_id, int(ids.max()))
+        return ids.astype(np.int64, copy=False)
+
+    def summaries(self, query: Query, n_blocks: Mapping[Key, int], seed: int) -> dict[Key, BlockSummary]:
+        """Sum up the blocks of each group."""
+        parts = ((values, keys, self._ids(low, len(values))) for low, values, keys in self._chunks(query))
+        return summed_up(parts, n_blocks, seed)
+
+    def blocks(
+        self, query: Query, n_blocks: Mapping[Key, int], seed: int
+    ) -> Iterator[tuple[Key, int, NDArray[np.float64]]]:
+        """Give the rows of each block."""
+        parts = [(values, self._ids(low, len(values))) for low, values, _ in self._chunks(query)]
+        values, ids = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        keep = np.isfinite(values).all(axis=1)
+        yield from by_block(values[keep], ids[keep], n_blocks[()], seed)
+
+    def frame(self, columns: dict[str, list[Any]]) -> Any:
+        """Make a frame of the same kind; keys have the type they had."""
+        return narwhals_frame(columns, self._schema, self._frame.implementation).to_native()
+
+
+def narwhals_frame(columns: dict[str, list[Any]], schema: Mapping[str, Any], backend: Any) -> Any:
+    """Make a frame of a given kind from an answer, with the keys' types in `schema`."""
+    import narwhals as nw
+
+    kinds = {str: nw.String(), float: nw.Float64(), int: nw.Int64()}
+    types = {name: kinds[ANSWER[name]] if name in ANSWER else schema[name] for name in columns}
+    return nw.from_dict(columns, schema=types, backend=backend)
+
+
+def summed_up(
+    parts: Iterable[tuple[NDArray[np.float64], Sequence[NDArray[Any]], NDArray[np.int64]]],
+    n_blocks: Mapping[Key, int],
+    seed: int,
+) -> dict[Key, BlockSummary]:
+    """Sum up chunks of (values, keys, ids): the finite rows of the groups that are asked for."""
+    found = summary_of(parts, n_blocks, seed)
+    return {(): found} if isinstance(found, BlockSummary) else {key: found.group(key) for key in n_blocks}
+
+
+def summary_of(
+    parts: Iterable[tuple[NDArray[np.float64], Sequence[NDArray[Any]], NDArray[np.int64]]],
+    n_blocks: Mapping[Key, int],
+    seed: int,
+) -> BlockSummary | GroupedBlockSummary:
+    """Sum up chunks in one summary, which knows the groups that were seen."""
+    if set(n_blocks) == {()}:
+        summary = BlockSummary(n_blocks[()], seed)
+        for values, _, ids in parts:
+            keep = np.isfinite(values).all(axis=1)
+            summary.update(values[keep], ids[keep])
+        return summary
+    grouped = GroupedBlockSummary(n_blocks, seed)
+    for values, keys, ids in parts:
+        labels, which = group_codes(tuple(keys))
+        keep = np.isfinite(values).all(axis=1) & np.array([key in n_blocks for key in labels], dtype=bool)[which]
+        grouped.update(values[keep], tuple(one[keep] for one in keys), ids[keep])
+    return grouped
+
+
+def by_block(
+    values: NDArray[np.float64], ids: NDArray[np.int64], n_blocks: int, seed: int
+) -> Iterator[tuple[Key, int, NDArray[np.float64]]]:
+    """Give rows in memory block by block, in the order of their ids."""
+    labels = hash_rows(ids, seed) % n_blocks
+    order = np.lexsort((ids, labels))
+    labels = labels[order]
+    edges = np.flatnonzero(np.r_[True, labels[1:] != labels[:-1], True]) if len(labels) else np.empty(0, dtype=np.intp)
+    for low, high in itertools.pairwise(edges.tolist()):
+        yield (), int(labels[low]), values[order[low:high]]
+
+
+def tallied(values: NDArray[np.float64], keys: Sequence[NDArray[Any]]) -> dict[Key, Tally]:
+    """Count the rows of each group in a chunk."""
+    missing = np.isnan(values).any(axis=1)
+    infinite = ~np.isfinite(values).all(axis=1) & ~missing
+    labels, which = group_codes(tuple(keys)) if keys else ([()], np.zeros(len(values), dtype=np.intp))
+    marks = (np.ones_like(missing), missing, infinite)
+    counts = np.array([np.bincount(which[mark], minlength=len(labels)) for mark in marks])
+    return {key: Tally(*count) for key, count in zip(labels, counts.T.tolist(), strict=True)}
+
+
+def added(tallies: Iterable[Mapping[Key, Tally]]) -> dict[Key, Tally]:
+    """Add up the counts of several chunks."""
+    found: dict[Key, Tally] = {}
+    for one in tallies:
+        for key, tally in one.items():
+            known = found.get(key, Tally(0, 0, 0))
+            found[key] = Tally(*(a + b for a, b in zip(astuple(known), astuple(tally), strict=True)))
+    return found
+
+
+def numbers_of(column: Any) -> NDArray[np.float64]:
+    """Return a narwhals series as floats, NULL as NaN."""
+    import narwhals as nw
+
+    values = None if column.is_null().any() else column.to_numpy()
+    if values is None or values.dtype.kind not in "fiub":
+        values = column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
+    return values.astype(np.float64, copy=False)
+
+
+def labels_of(column: Any, name: str) -> NDArray[Any]:
+    """Return a narwhals series of labels: as Python's own values where numpy has none that are as good."""
+    import narwhals as nw
+
+    if column.is_null().any():
+        refuse_null_key(name)
+    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+        labels: NDArray[Any] = column.to_numpy()
+        if labels.dtype.kind == "f" and np.isnan(labels).any():
+            refuse_null_key(name)
+        return labels
+    labels = np.empty(len(column), dtype=object)
+    labels[:] = column.to_list()
+    return labels
+
+
+class LazyEngine(Engine):
+    """A lazy frame, which stays lazy: it hands over counts and block sums, never rows, but for U-statistics."""
+
+    def __init__(self, frame: Any, row_id: str | None):
+        self._frame, self._row_id = frame, row_id
+        self._schema = dict(frame.collect_schema())
+        check_row_id(row_id, list(self._schema), row_id in self._schema and self._schema[row_id].is_integer())
+
+    def __str__(self) -> str:
+        return f"lazy {self._frame.implementation} frame"
+
+    def names(self) -> list[str]:
+        """Return the names of the columns."""
+        return list(self._schema)
+
+    def _collected(self, frame: Any) -> Any:
+        try:
+            return frame.collect()
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:  # every library has its own
+            raise ValueError(f"the {self} cannot be read: {str(error).strip().splitlines()[0]}") from error
+
+    def _checked(self, query: Query) -> None:
+        import narwhals as nw
+
+        check_kinds(self._schema, query)
+        backend = self._frame.implementation
+        if query.by and not backend.is_polars():
+            raise ValueError(f"by={list(query.by)!r}: groups of a {self} are not known how to count, collect it first")
+        if self._row_id is not None and self._schema[self._row_id] in (nw.UInt64, nw.Int128, nw.UInt128):
+            largest = self._collected(self._frame.select(self._column(self._row_id).max())).item()
+            if largest is not None and largest >= 2**63:
+                refuse_large_id(self._row_id, largest)
+
+    def _prepared(self, query: Query) -> Any:
+        """Select the columns under names of our own: values as floats, keys, ids, and what is missing or infinite."""
+        import narwhals as nw
+
+        values = [
+            self._column(name).cast(nw.Float64).alias(_OURS.format(f"v{j}")) for j, name in enumerate(query.columns)
+        ]
+        keys = [self._key(name).alias(_OURS.format(f"k{j}")) for j, name in enumerate(query.by)]
+        number = _OURS.format("id")
+        if self._row_id is not None:
+            frame = self._frame.select(*values, *keys, self._column(self._row_id).cast(nw.Int64).alias(number))
+        elif self._frame.implementation.is_polars():
+            native = self._frame.select(*values, *keys).to_native().with_row_index(number)
+            frame = nw.from_native(native).with_columns(nw.col(number).cast(nw.Int64))
+        else:
+            raise ValueError(f"a {self} does not number its rows: name a column of integers with row_id=")
+        each = [nw.col(_OURS.format(f"v{j}")) for j in range(len(values))]
+        missing = reduce(operator.or_, (v.is_null() | v.is_nan().fill_null(True) for v in each))
+        infinite = reduce(operator.or_, ((v.abs() == float("inf")).fill_null(False) for v in each))
+        return frame.with_columns(
+            missing.alias(_OURS.format("missing")), (infinite & ~missing).alias(_OURS.format("infinite"))
+        )
+
+    def _key(self, name: str) -> Any:
+        """Labels of a key; those of categories are text, which compares by itself."""
+        import narwhals as nw
+
+        column = self._column(name)
+        return column.cast(nw.String) if self._schema[name] in (nw.Categorical, nw.Enum) else column
+
+    def _column(self, name: str) -> Any:
+        """A column by its place: its name may be taken for a pattern."""
+        import narwhals as nw
+
+        return nw.nth(self.names().index(name))
+
+    def tally(self, query: Query) -> dict[Key, Tally]:
+        """Count the rows of each group."""
+        import narwhals as nw
+
+        self._checked(query)
+        marks = [
+            nw.col(_OURS.format(name)).cast(nw.Int64).alias(_OURS.format(name)) for name in ("missing", "infinite")
+        ]
+        unnumbered = nw.col(_OURS.format("id")).is_null().cast(nw.Int64).alias(_OURS.format("unnumbered"))
+        frame = self._prepared(query).with_columns(*marks, unnumbered)
+        heads = [_OURS.format(f"k{j}") for j in range(len(query.by))]
+        counts = [
+            nw.len().alias(_OURS.format("n")),
+            *(nw.col(_OURS.format(name)).sum() for name in ("missing", "infinite", "unnumbered")),
+        ]
+        found = self._collected(frame.group_by(*heads).agg(*counts) if heads else frame.select(*counts))
+        tallies = []
+        for *labels, n_rows, n_missing, n_infinite, n_unnumbered in found.iter_rows():
+            for name, label in zip(query.by, labels, strict=True):
+                if label is None or label != label:
+                    refuse_null_key(name)
+            if n_unnumbered:
+                refuse_null_id(self._row_id)
+            key: Key = labels[0] if len(labels) == 1 else tuple(labels)
+            tallies.append({key: Tally(int(n_rows), int(n_missing or 0), int(n_infinite or 0))})
+        return added(tallies)
+
+    def _finite(self, query: Query) -> Any:
+        import narwhals as nw
+
+        return self._prepared(query).filter(~nw.col(_OURS.format("missing")), ~nw.col(_OURS.format("infinite")))
+
+    def summaries(self, query: Query, n_blocks: Mapping[Key, int], seed: int) -> dict[Key, BlockSummary]:
+        """Sum up the blocks of each group where the rows are."""
+        import narwhals as nw
+
+        frame, group = self._finite(query), _OURS.format("group")
+        k: Any = n_blocks.get(())
+        if query.by:
+            heads = [_OURS.format(f"k{j}") for j in range(len(query.by))]
+            labels = [key if isinstance(key, tuple) and len(heads) > 1 else (key,) for key in n_blocks]
+            columns: dict[str, Any] = {head: [one[j] for one in labels] for j, head in enumerate(heads)}
+            columns |= {group: list(range(len(labels))), _OURS.format("blocks"): list(n_blocks.values())}
+            types = dict(frame.select(*heads).collect_schema()) | dict.fromkeys(
+                (group, _OURS.format("blocks")), nw.Int64()
+            )
+            sizes = nw.from_dict(columns, schema=types, backend=self._frame.implementation).lazy()
+            frame, k = frame.join(sizes, on=heads, how="inner"), nw.col(_OURS.format("blocks"))
+        else:
+            frame = frame.with_columns(nw.lit(0, nw.Int64).alias(group))
+        block = hash_expression(nw.col(_OURS.format("id")), seed) % k
+        frame = frame.with_columns(block.alias(_OURS.format("block")))
+        values = [_OURS.format(f"v{j}") for j in range(len(query.columns))]
+
+        def lines(unit: float) -> Lines:
+            scaled = frame if unit == 1 else frame.with_columns(*(nw.col(v) * unit for v in values))
+            found = self._collected(
+                scaled.group_by(group, _OURS.format("block")).agg(
+                    nw.len().alias(_OURS.format("n")),
+                    *(nw.col(v).mean().alias(f"{v}m") for v in values),
+                    *(nw.col(v).var(ddof=0).alias(f"{v}s") for v in values),
+                )
+            )
+            groups, blocks, counts = (found[_OURS.format(name)].to_numpy() for name in ("group", "block", "n"))
+            means, variances = (np.column_stack([found[f"{v}{what}"].to_numpy() for v in values]) for what in "ms")
+            return Lines(groups, blocks, counts, means, variances)
+
+        return from_lines(lines, n_blocks, seed, str(self))
+
+    def blocks(
+        self, query: Query, n_blocks: Mapping[Key, int], seed: int
+    ) -> Iterator[tuple[Key, int, NDArray[np.float64]]]:
+        """Give the rows of each block; the columns asked for, and no others, come into memory."""
+        found = self._collected(self._finite(query))
+        values = np.column_stack([found[_OURS.format(f"v{j}")].to_numpy() for j in range(len(query.columns))])
+        yield from by_block(values, found[_OURS.format("id")].to_numpy().astype(np.int64), n_blocks[()], seed)
+
+    def frame(self, columns: dict[str, list[Any]]) -> Any:
+        """Make a frame of the same kind, lazy too."""
+        return narwhals_frame(columns, self._schema, self._frame.implementation).lazy().to_native()
+
+
+class Lines(NamedTuple):
+    """What an engine has found of each block: the numbers of its group and of itself, its rows, mean and variance."""
+
+    groups: NDArray[Any]
+    blocks: NDArray[Any]
+    counts: NDArray[Any]
+    means: NDArray[np.float64]
+    variances: NDArray[np.float64]
+
+
+def from_lines(
+    ask: Callable[[float], Lines], n_blocks: Mapping[Key, int], seed: int, source: str
+) -> dict[Key, BlockSummary]:
+    """Build summaries from what an engine finds; `ask` it for lines of rows multiplied by some number.
+
+    Where the sum of a block is too large for a float, its mean is taken of smaller numbers.
+    """
+    lines = _in_order(ask(1.0))
+    means = lines.means
+    if not np.isfinite(means).all():
+        means = np.where(np.isfinite(means), means, _in_order(ask(_UNIT)).means / _UNIT)
+        refuse_nan(means, source)
+    with np.errstate(over="ignore", invalid="ignore"):
+        m2 = lines.variances * lines.counts[:, None]
+    m2 = np.where(np.isfinite(m2), np.maximum(m2, 0.0), np.inf)
+    edges = np.searchsorted(lines.groups, np.arange(len(n_blocks) + 1))
+    return {
+        key: BlockSummary.of_blocks(
+            k, seed, lines.blocks[low:high], lines.counts[low:high], means[low:high], m2[low:high]
+        )
+        for (key, k), (low, high) in zip(n_blocks.items(), itertools.pairwise(edges.tolist()), strict=True)
+    }
+
+
+def refuse_nan(numbers: NDArray[np.float64], source: str) -> None:
+    """Say that an engine took NaN for a number, as it may where the statistics of a file do not know of any."""
+    if not np.isfinite(numbers).all():
+        raise RuntimeError(f"{source} has NaN or infinite values that were not found when they were counted")
+
+
+def _in_order(lines: Lines) -> Lines:
+    order = np.lexsort((lines.blocks, lines.groups))
+    return Lines(*(array[order] for array in lines))
+
+
+def hash_expression(ids: Any, seed: int) -> Any:
+    """Write the hash of partition.py with sums, products and remainders, whichever way an engine rounds quotients."""
+    a, b, *rest = hash_coefficients(seed)
+    low, high = ids % _PRIME, ids // _PRIME
+    # Where remainders have the sign of the id, one below 0 belongs to the quotient below. No term reaches 2⁶³.
+    mixed = (low * a % _PRIME + (high - (low < 0).cast(_int64())) * b) % _PRIME
+    u = (mixed + _PRIME) % _PRIME
+    value = u
+    for c in rest[:3]:
+        value = (value + c) * u % _PRIME
+    return (value + rest[3]) % _PRIME
+
+
+def _int64() -> Any:
+    import narwhals as nw
+
+    return nw.Int64

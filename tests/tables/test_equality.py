@@ -1,0 +1,406 @@
+"""The same rows and the same seed give the same answer on every engine, however the rows are split and ordered."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import outvote as ov
+from outvote.kernels import KERNELS
+from outvote.partition import hash_rows
+from outvote.tables.duck import DuckEngine
+from outvote.tables.frames import LazyEngine
+
+duckdb = pytest.importorskip("duckdb")
+nw = pytest.importorskip("narwhals")
+pa = pytest.importorskip("pyarrow")
+csv = pytest.importorskip("pyarrow.csv")
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pq = pytest.importorskip("pyarrow.parquet")
+
+RTOL = 1e-12
+IDS = [0, 1, 2**31 - 2, 2**31 - 1, 2**31, 2**53 + 1, 2**62 + 3, 2**63 - 1, -1, -(2**31), -(2**53) - 1, -(2**63)]
+
+
+def same(found, expected):
+    for name in ("estimate", "radius", "interval", "block_values"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=RTOL, atol=RTOL)
+    np.testing.assert_array_equal(found.block_sizes, expected.block_sizes)
+    assert found.plan == expected.plan
+    assert (found.seed, found.partition, found.n_omitted) == (expected.seed, expected.partition, expected.n_omitted)
+
+
+def in_parts(table, cuts):
+    """Cut a table into some."""
+    return [table.slice(low, high - low) for low, high in zip([0, *cuts], [*cuts, table.num_rows], strict=True)]
+
+
+def written(parts, folder, kind):
+    """Write tables to files, and return a pattern for them."""
+    for i, part in enumerate(parts):
+        path = folder / f"part-{i:03d}.{kind}"
+        if kind == "parquet":
+            pq.write_table(part, path, row_group_size=max(37, part.num_rows // 7))
+        else:
+            text = pa.BufferOutputStream()
+            csv.write_csv(part, text)
+            with pa.output_stream(path, compression="gzip" if kind.endswith("gz") else None) as file:
+                file.write(text.getvalue())
+    return str(folder / f"*.{kind}")
+
+
+def connected(table):
+    connection = duckdb.connect()
+    connection.register("given", table)
+    connection.execute("CREATE TABLE stored AS FROM given")
+    return connection
+
+
+#: What a source looks like on each engine, from an Arrow table and a folder.
+ENGINES = {
+    "pandas": lambda table, folder, cuts: {"source": table.to_pandas()},
+    "polars": lambda table, folder, cuts: {"source": pl.from_arrow(table)},
+    "polars lazy": lambda table, folder, cuts: {"source": pl.from_arrow(table).lazy()},
+    "pyarrow": lambda table, folder, cuts: {"source": pa.concat_tables(in_parts(table, cuts))},
+    "relation": lambda table, folder, cuts: {"source": duckdb.from_arrow(table)},
+    "table": lambda table, folder, cuts: {"source": connected(table), "table": "stored"},
+    "parquet": lambda table, folder, cuts: {"source": written(in_parts(table, cuts), folder, "parquet")},
+    "polars scan": lambda table, folder, cuts: {
+        "source": pl.scan_parquet(written(in_parts(table, cuts), folder, "parquet"))
+    },
+    "csv": lambda table, folder, cuts: {"source": written(in_parts(table, cuts), folder, "csv")},
+}
+
+
+#: Those that are asked everything; the others differ from one of them in where their rows come from.
+ASKED_ALL = ["pandas", "polars lazy", "pyarrow", "table", "parquet", "csv"]
+
+
+@pytest.fixture(params=[ENGINES[name] for name in ASKED_ALL], ids=ASKED_ALL)
+def engine(request, tmp_path):
+    """Scan a table on one engine."""
+
+    def scanned(table, cuts=(40, 41), row_id=None):
+        return ov.scan(row_id=row_id, **request.param(table, tmp_path, list(cuts)))
+
+    return scanned
+
+
+def rows(n=400, seed=0, **columns):
+    rng = np.random.default_rng(seed)
+    return pa.table({"x": rng.normal(3, 2, size=n), "y": rng.exponential(size=n) + 10, **columns})
+
+
+# --- every engine ------------------------------------------------------------------------------------------------
+
+ASKED = [
+    {},
+    {"assume": ov.FiniteVariance(2.0)},
+    {"assume": ov.FiniteKurtosis(5.0), "n_blocks": 21},
+    {"vote": "soft", "assume": ov.FiniteVariance(2.0)},
+    {"vote": "clipped", "n_blocks": 60},
+    {"assume": ov.Bounded(-9, 15), "alternative": "less"},
+    {"contamination": 7, "confidence": 0.8},
+    {"contamination": ov.Contamination(0.01, "adaptive")},
+]
+
+
+def test_a_mean_is_that_in_memory(engine):
+    table = rows()
+    scan = engine(table)
+    for asked in ASKED:
+        options = {"contamination": 0.01, "rng": 11, **asked}
+        same(scan.mean("x", **options), ov.mean(table["x"].to_numpy(), partition="hash", **options))
+
+
+def test_means_of_columns_are_those_in_memory(engine):
+    table = rows()
+    scan = engine(table)
+    for options in ({}, {"simultaneous": True, "assume": [ov.FiniteVariance(2.0), None]}):
+        found = scan.mean(["y", "x"], rng=1, **options)
+        same(found, ov.mean(table.select(["y", "x"]).to_pandas(), partition="hash", axis=0, rng=1, **options))
+        assert found.names == ("y", "x")
+
+
+@pytest.mark.parametrize("policy", ["omit", "corrupt"])
+def test_rows_that_are_no_numbers(engine, policy):
+    values = np.random.default_rng(0).normal(size=400)
+    values[[0, 7, 399]] = math.nan
+    if policy == "corrupt":
+        values[[5, 200]] = [math.inf, -math.inf]
+    table = pa.table({"x": pa.array(values, mask=np.arange(400) == 7), "z": np.arange(400.0)})
+    scan = engine(table)
+    options = {"rng": 3, "contamination": 0.05, "nan_policy": policy}
+    same(scan.mean("x", **options), ov.mean(values, partition="hash", **options))
+    both = np.stack([values, table["z"].to_numpy()], axis=1)
+    same(scan.mean(["x", "z"], **options), ov.mean(both, partition="hash", **options))
+    message = r"column 'x' has NULL, NaN or infinite values in \d of 400 rows: nan_policy="
+    with pytest.raises(ValueError, match=message):
+        scan.mean("x")
+    if policy == "corrupt":
+        with pytest.raises(ValueError, match="infinite values, which are not missing, in 2 of 400 rows"):
+            scan.mean("x", nan_policy="omit")
+        with pytest.raises(ValueError, match="in 5 rows, more than the 2 corrupt rows that contamination allows among"):
+            scan.mean("x", contamination=2, nan_policy="corrupt")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "polars scan", "relation of files"])
+@pytest.mark.parametrize("n_files", [1, 3])
+def test_nan_that_the_statistics_of_a_file_do_not_know_of(tmp_path, kind, n_files):
+    """Parquet keeps the smallest and largest number of a row group, NaN aside: an engine may take that for all."""
+    values = np.random.default_rng(0).normal(size=400)
+    values[[3, 200]] = math.nan
+    parts = in_parts(pa.table({"x": values}), [40, 100][: n_files - 1])
+    pattern = written(parts, tmp_path, "parquet")
+    statistics = pq.ParquetFile(tmp_path / "part-000.parquet").metadata.row_group(0).column(0).statistics
+    assert statistics.has_min_max
+    source = {
+        "parquet": lambda: pattern,
+        "polars scan": lambda: pl.scan_parquet(pattern),
+        "relation of files": lambda: duckdb.read_parquet(pattern),
+    }
+    scan = ov.scan(source[kind]())
+    options = {"rng": 1, "n_blocks": 13, "nan_policy": "omit"}
+    same(scan.mean("x", **options), ov.mean(values, partition="hash", **options))
+    with pytest.raises(ValueError, match="NULL, NaN or infinite values in 2 of 400 rows"):
+        scan.mean("x")
+    found = scan.u_statistic("x", "gini", **options)
+    assert np.isfinite(found.block_values).all()
+    assert found.block_sizes.sum() == 398
+
+
+def test_rows_keep_their_ids_in_any_order(engine):
+    rng = np.random.default_rng(1)
+    ids = np.array([*IDS, *rng.integers(-(2**63), 2**63 - 1, size=388)])
+    table = rows(id=ids)
+    blocks = ov.BlockSummary(23, 5).update(table["x"].to_numpy(), ids=ids)
+    for order in (np.arange(400), rng.permutation(400)):
+        found = engine(table.take(order), row_id="id").mean("x", n_blocks=23, rng=5)
+        np.testing.assert_allclose(found.block_values, blocks.means, rtol=RTOL)
+        np.testing.assert_array_equal(found.block_sizes, blocks.counts)
+
+
+def test_groups_are_those_in_memory(engine):
+    rng = np.random.default_rng(2)
+    city = rng.choice(["Bonn", "Köln", "it's", '"'], size=400, p=[0.5, 0.3, 0.15, 0.05])
+    table = rows(id=rng.permutation(400), city=city, wet=rng.integers(0, 2, size=400) == 1)
+    expected = {}
+    for name in np.unique(city).tolist():
+        for wet in (False, True):
+            mine = (city == name) & (table["wet"].to_numpy(zero_copy_only=False) == wet)
+            n, ids = int(mine.sum()), table["id"].to_numpy()[mine]
+            plan = ov.mean(np.zeros(n), 1, partition="hash", rng=4).plan
+            k = ov.plan_blocks(n, 1).n_blocks
+            summary = ov.BlockSummary(k, 4).update(table["x"].to_numpy()[mine], ids=ids)
+            expected[name, wet] = n, summary.result(1)
+            assert plan.n_rows == n
+    found = nw.from_native(engine(table, row_id="id").mean("x", by=["city", "wet"], contamination=1, rng=4))
+    lines = found.lazy().collect().rows(named=True)
+    assert [(line["city"], line["wet"]) for line in lines] == sorted(expected)
+    for line in lines:
+        n, result = expected[line["city"], line["wet"]]
+        assert (line["n"], line["blocks"], line["survives"]) == (n, result.plan.n_blocks, result.plan.survives)
+        found_numbers = [line[name] for name in ("estimate", "low", "high", "radius")]
+        np.testing.assert_allclose(found_numbers, [result.estimate, *result.interval, result.radius], rtol=RTOL)
+        assert (line["provenance"], line["note"]) == ("plug-in", "")
+
+
+def test_differences_are_the_same_on_every_engine(engine):
+    table = rows(arm=np.random.default_rng(3).choice(["control", "treated"], size=400))
+    scan, reference = engine(table), ov.scan(table)
+    for options in ({}, {"relative": True, "assume": ov.FiniteVariance(2.0)}, {"n_blocks": (11, 15), "vote": "soft"}):
+        found, expected = (one.difference("x", "arm", rng=2, **options) for one in (scan, reference))
+        for name in ("estimate", "radius", "interval", "centres"):
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=RTOL)
+        assert found.plan == expected.plan
+        assert found.detail == expected.detail == "a is arm = 'control', b is arm = 'treated'."
+
+
+def test_u_statistics_are_those_in_memory(engine):
+    table = rows()
+    scan, options = engine(table), {"rng": 6, "n_blocks": 13}
+    vectors = table.select(["x", "y"]).to_pandas().to_numpy()
+    for column, kernel, values in (
+        ("x", "variance", vectors[:, 0]),
+        ("x", "gini", vectors[:, 0]),
+        (["x", "y"], "kendall", vectors),
+    ):
+        expected = ov.u_statistic(values, kernel=kernel, partition="hash", **options)
+        same(scan.u_statistic(column, kernel, **options), expected)
+        if kernel == "variance":
+            same(scan.variance("x", **options), expected)
+
+
+def test_u_statistics_of_rows_that_are_no_numbers(engine):
+    values = np.random.default_rng(0).normal(size=400)
+    values[[3, 200]] = math.nan
+    scan = engine(pa.table({"x": values}))
+    good = np.isfinite(values)
+    for policy, kernel in (("omit", "variance"), ("corrupt", "gini")):
+        found = scan.u_statistic("x", kernel, 5, nan_policy=policy, rng=6, n_blocks=13)
+        blocks = hash_rows(np.arange(400), 6) % 13
+        expected = [KERNELS[kernel].aligned(values[good & (blocks == k)][None])[0] for k in range(13)]
+        np.testing.assert_allclose(found.block_values, expected, rtol=RTOL)
+        assert (found.plan.n_rows, found.n_omitted) == (398 if policy == "omit" else 400, 2)
+    with pytest.raises(ValueError, match="NULL, NaN or infinite values in 2 rows, more than the 1 corrupt rows"):
+        scan.u_statistic("x", "gini", 1, nan_policy="corrupt")
+
+
+def test_numbers_as_large_as_floats_get(engine):
+    """Corrupt rows spoil their own blocks, on every engine: sums that are too large are taken again."""
+    values = np.random.default_rng(0).normal(size=400)
+    values[[3, 4, 5, 6, 7, 8]] = [1.7e308, 1.7e308, 1.7e308, -1.7e308, 1e200, -1e160]
+    options = {"n_blocks": 13, "rng": 5, "contamination": 6}
+    expected = ov.mean(values, partition="hash", **options)
+    assert np.abs(expected.block_values).max() > 1e306
+    found = engine(pa.table({"x": values})).mean("x", **options)
+    np.testing.assert_allclose(found.block_values, expected.block_values, rtol=RTOL)
+    np.testing.assert_allclose(found.radius, expected.radius, rtol=RTOL)
+
+
+def test_squares_are_right_far_from_zero(engine):
+    values = 1e9 + np.random.default_rng(0).normal(size=4000)
+    found = engine(pa.table({"x": values})).mean("x", n_blocks=21, rng=1)
+    expected = ov.mean(values, n_blocks=21, rng=1, partition="hash")
+    assert found.estimate == pytest.approx(expected.estimate, rel=1e-15)
+    assert found.radius == pytest.approx(expected.radius, rel=1e-6)
+
+
+KEYS = {
+    "text": ["b", "a"],
+    "integers": [2**40, -3],
+    "floats": [0.1, -1e300],
+    "booleans": [True, False],
+    "dates": [dt.date(2024, 2, 29), dt.date(1969, 1, 1)],
+    "times": [dt.datetime(2024, 2, 29, 1, 2, 3, 456789), dt.datetime(1969, 1, 1)],
+}
+
+
+def test_keys_of_any_kind(engine):
+    table = rows(90, **{name: [labels[i % 3 == 0] for i in range(90)] for name, labels in KEYS.items()})
+    scan, reference = engine(table, cuts=()), ov.scan(table)
+    for name, labels in KEYS.items():
+        found, expected = (
+            nw.from_native(one.mean("x", by=name, rng=0, contamination=2)).lazy().collect() for one in (scan, reference)
+        )
+        assert found[name].to_list() == sorted(labels)
+        assert found["n"].to_list() == [table[name].to_pylist().count(label) for label in sorted(labels)]
+        np.testing.assert_allclose(found["estimate"].to_numpy(), expected["estimate"].to_numpy(), rtol=RTOL)
+    for name in ("integers", "dates"):
+        a, b = KEYS[name]
+        found, expected = (one.difference("x", name, a=a, b=b, rng=0).estimate for one in (scan, reference))
+        assert found == pytest.approx(expected, rel=RTOL)
+
+
+# --- every partitioning ----------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(1, 120),
+    st.lists(st.integers(0, 120), max_size=5),
+    st.integers(0, 2**32),
+    st.sampled_from(["parquet", "csv", "polars", "polars scan", "relation"]),
+)
+def test_any_split_of_files_is_that_in_memory(n_rows, cuts, seed, kind):
+    table = rows(n_rows, seed)
+    expected = ov.mean(table["x"].to_numpy(), 0, n_blocks=min(n_rows, 7), partition="hash", rng=seed)
+    with tempfile.TemporaryDirectory() as folder:
+        source = ENGINES[kind](table, Path(folder), sorted(min(cut, n_rows) for cut in cuts))
+        same(ov.scan(**source).mean("x", contamination=0, n_blocks=min(n_rows, 7), rng=seed), expected)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(st.one_of(st.sampled_from(IDS), st.integers(-(2**63), 2**63 - 1)), min_size=1, max_size=60),
+    st.lists(st.integers(0, 60), max_size=4),
+    st.integers(0, 2**32),
+    st.sampled_from(["parquet", "csv", "pandas", "polars lazy", "table"]),
+)
+def test_any_order_of_any_ids_is_that_in_memory(ids, cuts, seed, kind):
+    n_rows, rng = len(ids), np.random.default_rng(seed)
+    table = rows(n_rows, seed, id=ids)
+    k = min(n_rows, 5)
+    expected = ov.BlockSummary(k, seed).update(table["x"].to_numpy(), ids=ids)
+    with tempfile.TemporaryDirectory() as folder:
+        shuffled = table.take(rng.permutation(n_rows))
+        source = ENGINES[kind](shuffled, Path(folder), sorted(min(cut, n_rows) for cut in cuts))
+        found = ov.scan(row_id="id", **source).mean("x", contamination=0, n_blocks=k, rng=seed)
+    keep = expected.counts > 0
+    np.testing.assert_array_equal(found.block_sizes, expected.counts[keep])
+    np.testing.assert_allclose(found.block_values, expected.means[keep], rtol=RTOL, atol=RTOL)
+
+
+def test_many_rows_in_many_files_are_numbered_in_order(tmp_path):
+    """Several threads read several row groups of several files: the rows are still those in memory."""
+    x = np.random.default_rng(0).normal(size=100_000)
+    cuts = [1, 1000, 40_000, 40_001, 70_000]
+    expected = ov.mean(x, n_blocks=101, rng=0, partition="hash")
+    for kind in ("parquet", "csv"):
+        pattern = written(in_parts(pa.table({"x": x}), cuts), tmp_path, kind)
+        same(ov.scan(pattern).mean("x", n_blocks=101, rng=0), expected)
+        files = sorted(tmp_path.glob(f"*.{kind}"))
+        same(ov.scan(files).mean("x", n_blocks=101, rng=0), expected)
+        turned = ov.mean(np.concatenate(np.split(x, cuts)[::-1]), n_blocks=101, rng=0, partition="hash")
+        same(ov.scan(files[::-1]).mean("x", n_blocks=101, rng=0), turned)
+
+
+def test_duckdbs_own_hash_is_offered_and_named(tmp_path):
+    table = rows(id=np.arange(400) - 7)
+    relation = duckdb.from_arrow(table)
+    found = ov.scan(relation, row_id="id", hash="native").mean("x", n_blocks=9, rng=1)
+    assert found.detail == "The rows were dealt by the DuckDB hash."
+    assert ov.scan(relation, row_id="id").mean("x", n_blocks=9, rng=1).detail == ""
+    again = ov.scan(duckdb.from_arrow(table.take(np.arange(400)[::-1])), row_id="id", hash="native")
+    np.testing.assert_allclose(again.mean("x", n_blocks=9, rng=1).block_values, found.block_values, rtol=RTOL)
+    assert (
+        found.block_sizes.tolist() != ov.scan(relation, row_id="id").mean("x", n_blocks=9, rng=1).block_sizes.tolist()
+    )
+    assert found.block_sizes.tolist() != ov.scan(relation, row_id="id", hash="native").mean(
+        "x", n_blocks=9, rng=2).block_sizes.tolist()  # fmt: skip
+
+
+def test_nan_that_an_engine_did_not_find(monkeypatch):
+    scan = ov.scan(duckdb.sql("SELECT CASE WHEN range = 5 THEN 'nan'::DOUBLE ELSE range END AS x FROM range(100)"))
+    selected = scan._engine._selected
+
+    def blind(query):
+        return selected(query).replace("isfinite(v0)", "v0 IS NOT NULL")
+
+    scan._engine._selected = blind
+    for ask in (lambda: scan.mean("x"), lambda: scan.u_statistic("x", "gini", n_blocks=5)):
+        with pytest.raises(RuntimeError, match="has NaN or infinite values that were not found when they were counted"):
+            ask()
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_both_ways_to_write_the_hash_in_sql(small):
+    """Where the row numbers are known to be small, part of the hash is left out; not where they may be large."""
+    ids = np.arange(500) if small else np.array([*IDS, *range(488)])
+    table = pa.table({"x": np.arange(500.0), "id": ids})
+    scan = ov.scan(duckdb.from_arrow(table), row_id="id")
+    found = scan.mean("x", n_blocks=17, rng=3)
+    assert isinstance(scan._engine, DuckEngine)
+    assert scan._engine._small is small
+    np.testing.assert_array_equal(found.block_sizes, ov.BlockSummary(17, 3).update(np.arange(500.0), ids).counts)
+
+
+def test_a_lazy_frame_of_another_library():
+    """Any lazy frame that narwhals knows has its mean, if it has row ids."""
+    table = rows(id=np.arange(400))
+    frame = nw.from_native(duckdb.from_arrow(table))
+    assert isinstance(frame, nw.LazyFrame)
+    found = ov.tables.Scan(LazyEngine(frame, "id")).mean("x", rng=1)
+    same(found, ov.mean(table["x"].to_numpy(), partition="hash", rng=1))
+    with pytest.raises(ValueError, match="does not number its rows: name a column of integers with row_id="):
+        ov.tables.Scan(LazyEngine(frame, None)).mean("x")
+    with pytest.raises(ValueError, match=r"by=\['y'\]: groups of a lazy"):
+        ov.tables.Scan(LazyEngine(frame, "id")).mean("x", by="y")

@@ -1,0 +1,489 @@
+"""Frames of every kind: in memory and lazy, what comes back, and what is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+
+import numpy as np
+import pytest
+
+import outvote as ov
+
+duckdb = pytest.importorskip("duckdb")
+nw = pytest.importorskip("narwhals")
+pa = pytest.importorskip("pyarrow")
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+
+X = np.random.default_rng(0).normal(size=300)
+HEADS = ["estimate", "low", "high", "radius", "provenance", "n", "blocks", "survives", "note"]
+KINDS = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "polars lazy": lambda columns: pl.DataFrame(columns).lazy(),
+    "pyarrow": pa.table,
+    "relation": lambda columns: duckdb.from_arrow(pa.table(columns)),
+}
+
+
+@pytest.fixture(params=KINDS.values(), ids=KINDS)
+def kind(request):
+    return request.param
+
+
+def agrees(found, values=X, **options):
+    right = ov.mean(values, partition="hash", **{"rng": 1, "n_blocks": 11, **options})
+    np.testing.assert_allclose(found.block_values, right.block_values, rtol=1e-12)
+    np.testing.assert_array_equal(found.block_sizes, right.block_sizes)
+    np.testing.assert_allclose(found.radius, right.radius, rtol=1e-12)
+    return True
+
+
+def asked(source, column="x", row_id=None, **options):
+    return ov.scan(source, row_id).mean(column, rng=1, n_blocks=11, **options)
+
+
+def eager(answer):
+    """A frame of any kind, in memory."""
+    return nw.from_native(answer).lazy().collect()
+
+
+def lines(answer):
+    return eager(answer).rows(named=True)
+
+
+# --- what goes in ---------------------------------------------------------------------------------------------------
+
+NUMBERS = {
+    "Int64": pd.DataFrame({"x": pd.array(np.arange(300), dtype="Int64")}),
+    "Float32": pd.DataFrame({"x": pd.array(np.arange(300), dtype="Float32")}),
+    "uint8": pd.DataFrame({"x": (np.arange(300) % 200).astype(np.uint8)}),
+    "boolean": pd.DataFrame({"x": pd.array(np.arange(300) % 2 == 0, dtype="boolean")}),
+    "pyarrow": pd.DataFrame({"x": pd.array(np.arange(300), dtype="int64[pyarrow]")}),
+    "index": pd.DataFrame({"x": np.arange(300.0)}, index=np.arange(300)[::-1]),
+    "decimals": pl.DataFrame({"x": pl.Series([decimal.Decimal(i) / 4 for i in range(300)])}),
+    "lazy decimals": pl.LazyFrame({"x": pl.Series([decimal.Decimal(i) / 4 for i in range(300)])}),
+    "chunks": pa.table({"x": pa.chunked_array([np.arange(100), np.arange(100, 300)])}),
+    "flags": pa.table({"x": np.arange(300) % 2 == 0}),
+    "lazy flags": pl.LazyFrame({"x": np.arange(300) % 2 == 0}),
+    "half": pl.DataFrame({"x": pl.Series(np.arange(300), dtype=pl.Float32)}),
+}
+
+
+@pytest.mark.parametrize("frame", NUMBERS.values(), ids=NUMBERS)
+def test_columns_of_numbers_of_any_kind(frame):
+    values = np.array(eager(frame)["x"].to_list(), dtype=np.float64)
+    assert len(values) == 300
+    assert agrees(asked(frame), values)
+
+
+GAPS = {
+    "Int64": pd.DataFrame({"x": pd.array([1, None, 3] * 100, dtype="Int64")}),
+    "boolean": pd.DataFrame({"x": pd.array([True, None, False] * 100, dtype="boolean")}),
+    "pyarrow strings beside": pd.DataFrame(
+        {"x": [1.5, None, 3] * 100, "s": pd.array(["a"] * 300, dtype="string[pyarrow]")}
+    ),
+    "NULL and NaN": pl.DataFrame({"x": [1.0, None, math.nan] * 100}),
+    "lazy": pl.LazyFrame({"x": [1.0, None, math.nan] * 100}),
+    "flags": pl.DataFrame({"x": [True, None, False] * 100}),
+    "lazy flags": pl.LazyFrame({"x": [True, None, False] * 100}),
+    "decimals": pa.table({"x": [decimal.Decimal("1.5"), None, decimal.Decimal("2.5")] * 100}),
+    "arrow": pa.table({"x": pa.array([1, None, 3] * 100)}),
+}
+
+
+@pytest.mark.parametrize("frame", GAPS.values(), ids=GAPS)
+def test_columns_with_gaps(frame):
+    values = np.array([math.nan if pd.isna(v) else float(v) for v in eager(frame)["x"].to_list()])
+    found = asked(frame, contamination=0, nan_policy="omit")
+    assert agrees(found, values, contamination=0, nan_policy="omit")
+    assert found.n_omitted == np.isnan(values).sum() >= 100
+    with pytest.raises(
+        ValueError, match=f"column 'x' has NULL, NaN or infinite values in {found.n_omitted} of 300 rows"
+    ):
+        asked(frame)
+
+
+def test_frames_of_more_rows_than_are_read_at_once(kind, monkeypatch):
+    monkeypatch.setattr("outvote.tables.frames._CHUNK", 70)
+    keys = np.array(["a", "b"])[np.arange(300) % 2]
+    frame = kind({"x": X, "id": np.arange(300)[::-1], "g": keys})
+    assert agrees(asked(frame))
+    found = asked(frame, row_id="id")
+    np.testing.assert_allclose(found.block_values, ov.BlockSummary(11, 1).update(X[::-1]).means, rtol=1e-12)
+    assert [line["n"] for line in lines(ov.scan(frame).mean("x", by="g"))] == [150, 150]
+    same = ov.scan(frame).u_statistic("x", "gini", rng=1, n_blocks=11)
+    np.testing.assert_allclose(
+        same.block_values,
+        ov.u_statistic(X, kernel="gini", partition="hash", rng=1, n_blocks=11).block_values,
+        rtol=1e-12,
+    )
+
+
+def test_filters_are_left_to_the_frame():
+    keep = X > -0.5
+    for frame in (pd.DataFrame({"x": X})[keep], pl.DataFrame({"x": X}).filter(keep),
+                  pl.LazyFrame({"x": X}).filter(pl.col("x") > -0.5), pa.table({"x": X}).filter(keep),
+                  duckdb.from_arrow(pa.table({"x": X})).filter("x > -0.5")):  # fmt: skip
+        assert agrees(asked(frame), X[keep])
+
+
+def test_a_lazy_frame_stays_lazy(monkeypatch):
+    """No more lines are collected than there are groups and blocks."""
+    heights, collect = [], pl.LazyFrame.collect
+
+    def watched(self, *arguments, **options):
+        found = collect(self, *arguments, **options)
+        heights.append(found.height)
+        return found
+
+    monkeypatch.setattr(pl.LazyFrame, "collect", watched)
+    for name in ("fetch", "collect_async", "collect_batches", "sink_parquet", "to_pandas", "head"):
+        monkeypatch.delattr(pl.LazyFrame, name, raising=False)
+    monkeypatch.delattr(pl, "collect_all")
+    frame = pl.LazyFrame({"x": np.tile(X, 20), "g": np.arange(6000) % 3, "id": np.arange(6000)})
+    for row_id in (None, "id"):
+        scan = ov.scan(frame, row_id)
+        assert agrees(scan.mean("x", rng=1, n_blocks=11), np.tile(X, 20))
+        assert max(heights) == 11
+        answer = scan.mean("x", by="g", rng=1, n_blocks=11)
+        assert isinstance(answer, pl.LazyFrame)
+        scan.difference("x", "g", a=0, b=2, rng=1, n_blocks=11)
+        scan.variance("x", rng=1, n_blocks=11)
+        assert max(heights) == 33
+        heights.clear()
+
+
+def test_a_lazy_frame_that_cannot_be_read(tmp_path):
+    pl.DataFrame({"x": X, "g": "a"}).write_parquet(tmp_path / "a.parquet")
+    scan = ov.scan(pl.scan_parquet(tmp_path / "a.parquet"))
+    (tmp_path / "a.parquet").unlink()
+    with pytest.raises(FileNotFoundError):
+        scan.mean("x")
+    broken = pl.LazyFrame({"x": ["1", "two"]}).select(pl.col("x").cast(pl.Float64))
+    with pytest.raises(ValueError, match="the lazy polars frame cannot be read: conversion from"):
+        ov.scan(broken).mean("x")
+
+
+# --- what comes out --------------------------------------------------------------------------------------------------
+
+
+def test_answers_by_group_are_frames_of_the_same_kind(kind):
+    frame = kind({"x": X, "city": ["Bonn", "Köln", "Ulm"] * 100, "wet": np.arange(300) % 2 == 0})
+    for by, heads in (("city", ["city"]), (["wet", "city"], ["wet", "city"])):
+        answer = ov.scan(frame).mean("x", by=by, rng=1, contamination=1)
+        assert type(answer) is type(frame)
+        found = eager(answer)
+        assert found.columns == [*heads, *HEADS]
+        for name, expected in (("estimate", nw.Float64), ("n", nw.Int64), ("blocks", nw.Int64), ("survives", nw.Int64)):
+            assert found.schema[name] == expected
+        assert found["provenance"].to_list() == ["plug-in"] * len(found)
+        assert found["note"].to_list() == [""] * len(found)
+        assert sum(found["n"].to_list()) == 300
+        assert found.select(*heads).rows() == sorted(found.select(*heads).rows())
+        low, high, middle = (found[name].to_numpy() for name in ("low", "high", "estimate"))
+        np.testing.assert_allclose(middle - low, found["radius"].to_numpy(), rtol=1e-12)
+        np.testing.assert_allclose(high - middle, found["radius"].to_numpy(), rtol=1e-12)
+    one_sided = eager(ov.scan(frame).mean("x", by="city", rng=1, contamination=1, alternative="less"))
+    assert (one_sided["low"].to_numpy() == -math.inf).all()
+
+
+def test_several_columns_have_a_line_each(kind):
+    frame = kind({"x": X, "y": X + 5, "city": ["Bonn", "Köln"] * 150})
+    scan = ov.scan(frame)
+    found = lines(scan.mean(["y", "x"], by="city", rng=1, contamination=1))
+    assert [(line["city"], line["column"]) for line in found] == [(c, v) for c in ("Bonn", "Köln") for v in "yx"]
+    alone = {name: lines(scan.mean([name], by="city", rng=1, contamination=1)) for name in "xy"}
+    for line in found:
+        right = next(one for one in alone[line["column"]] if one["city"] == line["city"])
+        assert line["estimate"] == pytest.approx(right["estimate"], rel=1e-12)
+        assert line["column"] == right["column"]
+    wider = lines(scan.mean(["y", "x"], by="city", rng=1, contamination=1, n_blocks=11, simultaneous=True))
+    narrow = lines(scan.mean(["y", "x"], by="city", rng=1, contamination=1, n_blocks=11))
+    assert all(a["radius"] > b["radius"] for a, b in zip(wider, narrow, strict=True))
+
+
+def test_groups_too_small_are_kept_with_the_reason(kind):
+    """A group with too few rows, only gaps, or too many of them has a line that says so."""
+    group = ["large"] * 230 + ["small"] * 20 + ["gaps"] * 40 + ["one"] + ["none"] * 9
+    values = X.copy()
+    values[250:253] = math.nan
+    values[291:] = math.nan
+    frame = kind({"x": values, "g": group})
+    found = {line["g"]: line for line in lines(ov.scan(frame).mean("x", by="g", contamination=50, nan_policy="omit"))}
+    assert set(found) == {"large", "small", "gaps", "one", "none"}
+    assert found["large"]["note"] == ""
+    assert found["large"]["survives"] >= 50
+    for name, n, reason in (("small", 20, "contamination=50 means 50 corrupt rows among 20"),
+                            ("gaps", 37, "corrupt rows among 37"), ("one", 1, "largest count here is 0"),
+                            ("none", 0, "no rows that count")):  # fmt: skip
+        line = found[name]
+        assert reason in line["note"]
+        assert (line["n"], line["blocks"], line["survives"], line["provenance"]) == (n, 0, 0, "none")
+        assert all(line[head] is None or math.isnan(line[head]) for head in ("estimate", "low", "high", "radius"))
+    found = {line["g"]: line for line in lines(ov.scan(frame).mean("x", by="g", contamination=2, nan_policy="corrupt"))}
+    assert "NULL, NaN or infinite values in 3 rows, more than the 2 corrupt rows" in found["gaps"]["note"]
+    assert found["small"]["blocks"] > 4
+    all_bad = eager(ov.scan(frame).mean("x", by="g", contamination=200, nan_policy="omit"))
+    assert all_bad["estimate"].is_null().all() or all_bad["estimate"].is_nan().all()
+    assert all_bad.schema["estimate"] == nw.Float64
+    uneven = lines(ov.scan(frame).mean("x", by="g", contamination=9, nan_policy="omit", confidence=0.999999999))
+    small = next(line for line in uneven if line["g"] == "small")
+    assert small["provenance"] == "none"
+    assert small["estimate"] == pytest.approx(X[230:250].mean(), abs=1)
+    assert small["note"] != ""
+
+
+def test_more_blocks_than_a_group_has_rows(kind):
+    frame = kind({"x": X, "g": ["a"] * 290 + ["b"] * 10})
+    a, b = lines(ov.scan(frame).mean("x", by="g", contamination=0, n_blocks=20))
+    assert a["note"] == ""
+    assert b["note"] == "n_blocks=20 leaves fewer than 1 row for a block: with 10 rows the most is 10"
+
+
+def test_an_empty_table_and_one_row(kind):
+    full = kind({"x": X, "g": ["a"] * 300})
+    empty = full.slice(0, 0) if isinstance(full, pa.Table) else full.limit(0) if hasattr(full, "limit") else full[:0]
+    with pytest.raises(ValueError, match="column 'x' has no rows that count: at least one row is needed"):
+        ov.scan(empty).mean("x")
+    answer = ov.scan(empty).mean("x", by="g")
+    assert type(answer) is type(empty)
+    assert eager(answer).columns == ["g", *HEADS]
+    assert len(eager(answer)) == 0
+    with pytest.raises(ValueError, match="the column 'g' has 0 values, not two"):
+        ov.scan(empty).difference("x", "g")
+    one = kind({"x": [5.0], "g": ["a"]})
+    assert ov.scan(one).mean("x", contamination=0, rng=0).estimate == 5
+    assert lines(ov.scan(one).mean("x", by="g", contamination=0, rng=0))[0]["estimate"] == 5
+    gaps = kind({"x": [math.nan, math.nan], "g": ["a", "a"]})
+    with pytest.raises(ValueError, match="no rows that count"):
+        ov.scan(gaps).mean("x", nan_policy="omit")
+
+
+KEYS = {
+    "categories": pd.DataFrame({"x": X, "k": pd.Categorical(["b", "a", "b"] * 100, categories=["b", "unused", "a"])}),
+    "strings": pd.DataFrame({"x": X, "k": pd.array(["b", "a", "b"] * 100, dtype="string[pyarrow]")}),
+    "objects": pd.DataFrame({"x": X, "k": pd.Series([dt.date(2020, 1, day) for day in (2, 1, 2)] * 100, dtype=object)}),
+    "Int64": pd.DataFrame({"x": X, "k": pd.array([2, 1, 2] * 100, dtype="Int64")}),
+    "boolean": pd.DataFrame({"x": X, "k": pd.array([True, False, True] * 100, dtype="boolean")}),
+    "int8": pd.DataFrame({"x": X, "k": np.array([2, 1, 2] * 100, dtype=np.int8)}),
+    "times": pd.DataFrame({"x": X, "k": pd.to_datetime([2, 1, 2] * 100, unit="ns")}),
+    "zoned": pd.DataFrame({"x": X, "k": pd.to_datetime([2, 1, 2] * 100, unit="s", utc=True)}),
+    "polars categories": pl.DataFrame({"x": X, "k": pl.Series(["b", "a", "b"] * 100, dtype=pl.Categorical)}),
+    "lazy categories": pl.LazyFrame({"x": X, "k": pl.Series(["b", "a", "b"] * 100, dtype=pl.Categorical)}),
+    "lazy enum": pl.LazyFrame({"x": X, "k": pl.Series(["b", "a", "b"] * 100, dtype=pl.Enum(["b", "a"]))}),
+    "lazy int8": pl.LazyFrame({"x": X, "k": pl.Series([2, 1, 2] * 100, dtype=pl.Int8)}),
+    "lazy floats": pl.LazyFrame({"x": X, "k": pl.Series([0.3, -0.1, 0.3] * 100, dtype=pl.Float32)}),
+    "lazy durations": pl.LazyFrame({"x": X, "k": [dt.timedelta(2), dt.timedelta(1), dt.timedelta(2)] * 100}),
+    "lazy zoned": pl.LazyFrame({"x": X, "k": pl.Series([2, 1, 2] * 100).cast(pl.Datetime("ms", "Europe/Berlin"))}),
+    "decimals": pl.DataFrame({"x": X, "k": [decimal.Decimal(k) / 2 for k in (5, 3, 5)] * 100}),
+    "dictionary": pa.table({"x": X, "k": pa.array(["b", "a", "b"] * 100).dictionary_encode()}),
+    "arrow dates": pa.table({"x": X, "k": pa.array([2, 1, 2] * 100, pa.date32())}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("frame", KEYS.values(), ids=KEYS)
+def test_keys_keep_their_kind(frame):
+    answer = eager(ov.scan(frame).mean("x", by="k", rng=1, n_blocks=11))
+    assert answer.schema["k"] == nw.from_native(frame).collect_schema()["k"]
+    assert answer["n"].to_list() == [100, 200]
+    key = eager(frame)["k"].to_list()
+    assert answer["k"].to_list() == [key[1], key[0]]
+    for i, estimate in enumerate(answer["estimate"].to_list()):
+        mine = np.flatnonzero((np.arange(300) % 3 == 1) == (i == 0))
+        right = np.median(ov.BlockSummary(11, 1).update(X[mine], ids=mine).means)
+        assert estimate == pytest.approx(right, rel=1e-12)
+    difference = ov.scan(frame).difference("x", "k", a=key[0], b=key[1], rng=1)
+    assert difference.centres[0] == pytest.approx(ov.scan(frame).difference("x", "k", rng=1).centres[1], rel=1e-12)
+
+
+NAMES = ['x"; DROP TABLE t; --', "__outvote_id__", "__outvote_v0__", "__outvote_block__", "__outvote_position__",
+         "__outvote_k0__", "col('x')", "^.*$", "*", " ", "level_0", "index", "Größe 🌡"]  # fmt: skip
+
+
+def test_names_of_columns_are_data(kind):
+    """Names that look like SQL, like patterns, or like our own are columns like others."""
+    values = X[:, None] + np.arange(len(NAMES))
+    scan = ov.scan(kind({name: values[:, j] for j, name in enumerate(NAMES)}))
+    for names in (NAMES[::-1], ["*"], ["^.*$", "__outvote_id__"]):
+        assert agrees(scan.mean(names, rng=1, n_blocks=11), values[:, [NAMES.index(name) for name in names]])
+    turned = kind({**{name: ["it's", '"; DROP'] * 150 for name in NAMES}, "other": X, "n": np.arange(300)[::-1]})
+    for names in (NAMES, ["*"], ["^.*$", "__outvote_k0__"]):
+        found = lines(ov.scan(turned, row_id="n").mean("other", by=names, rng=1, n_blocks=11))
+        assert [[line[name] for name in names] for line in found] == [['"; DROP'] * len(names), ["it's"] * len(names)]
+        assert [line["n"] for line in found] == [150, 150]
+    for name in ("*", "^.*$", "__outvote_v0__", "__outvote_id__"):
+        assert agrees(asked(kind({"other": X, name: np.arange(300)}), "other", row_id=name))
+
+
+def test_nothing_of_the_users_is_changed(kind):
+    columns = {"x": X.copy(), "g": np.arange(300) % 2, "id": np.arange(300)}
+    columns["x"][3] = math.nan
+    frame = kind(columns)
+    before = eager(frame).rows()
+    scan = ov.scan(frame, row_id="id")
+    scan.mean("x", by="g", nan_policy="omit")
+    scan.u_statistic("x", "gini", nan_policy="corrupt")
+    assert str(eager(frame).rows()) == str(before)
+    assert eager(frame).columns == ["x", "g", "id"]
+
+
+# --- differences ---------------------------------------------------------------------------------------------------
+
+
+def test_a_difference_says_which_groups_it_compares(kind):
+    arm = np.array(["b", "a", "c"])[np.arange(300) % 3]
+    frame = kind({"x": X + 2 * (arm == "b"), "arm": arm})
+    scan = ov.scan(frame)
+    found = scan.difference("x", "arm", a="a", b="b", rng=1, assume=ov.FiniteVariance(1.0))
+    assert found.interval[0] < 2 < found.interval[1]
+    assert found.detail == "a is arm = 'a', b is arm = 'b'."
+    back = scan.difference("x", "arm", a="b", b="a", rng=1, assume=ov.FiniteVariance(1.0))
+    assert back.estimate == pytest.approx(-found.estimate, rel=1e-12)
+    for label, centre in zip("ab", found.centres, strict=True):
+        mine = np.flatnonzero(arm == label)
+        values = (X + 2 * (arm == "b"))[mine]
+        k = len(found.block_sizes[0])
+        assert centre == pytest.approx(np.median(ov.BlockSummary(k, 1).update(values, ids=mine).means), abs=0.3)
+    for options, message in (
+        ({}, "the column 'arm' has 3 values, not two: name a and b among 'a', 'b', 'c'"),
+        ({"a": "a"}, "the column 'arm' has 3 values: name both a and b among"),
+        ({"a": "z", "b": "a"}, "a='z' is no value of the column 'arm': there are 'a', 'b', 'c'"),
+        ({"a": "a", "b": "a"}, "a and b are both 'a'"),
+        ({"a": "a", "b": "b", "n_blocks": (1, 2, 3)}, r"n_blocks=\(1, 2, 3\) has 3 entries for 2 groups"),
+        ({"a": "a", "b": "b", "n_blocks": (5, 0)}, "n_blocks=0 must be 'auto' or an integer of at least 1"),
+        ({"a": "a", "b": "b", "assume": [None]}, r"assume=\[None\] has 1 entries for 2 groups"),
+        ({"a": "a", "b": "b", "contamination": (1, 2, 3)}, "has 3 amounts, but there are 2 samples"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            scan.difference("x", "arm", **options)
+    two = kind({"x": X, "arm": ["b", "a"] * 150})
+    assert ov.scan(two).difference("x", "arm", b="a", rng=1).detail == "a is arm = 'b', b is arm = 'a'."
+    with pytest.raises(TypeError, match=r"column=\['x'\] must be the name of a column: a difference takes one"):
+        scan.difference(["x"], "arm")
+    gaps = kind({"x": [1.0, math.nan, 2.0], "arm": ["a", "b", "a"]})
+    with pytest.raises(ValueError, match="arm='b' has no rows that count"):
+        ov.scan(gaps).difference("x", "arm", contamination=0, nan_policy="omit")
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_what_is_asked_is_checked(kind):
+    scan = ov.scan(kind({"price": X, "city": ["a", "b"] * 150, "n": np.arange(300)}))
+    for arguments, error, message in (
+        (("prize",), ValueError, "column='prize' is not a column: did you mean 'price'?"),
+        (("zzz",), ValueError, "column='zzz' is not a column: there are 'price', 'city', 'n'"),
+        (("price", "citty"), ValueError, "by='citty' is not a column: did you mean 'city'?"),
+        ((["price", "price"],), ValueError, r"column=\['price', 'price'\] names a column twice"),
+        (([],), ValueError, r"column=\[\] names no column: give at least one"),
+        (("price", []), ValueError, r"by=\[\] names no column: give at least one"),
+        ((3,), TypeError, "column=3 must be the name of a column, or a list of names"),
+        ((["price", 3],), TypeError, r"column=\['price', 3\] must be the name of a column, or a list of names"),
+        (("city",), TypeError, "column='city' holds .*, but real numbers are needed: convert it first"),
+    ):
+        with pytest.raises(error, match=message):
+            scan.mean(*arguments)
+    for options, error, message in (
+        ({"contamination": "auto"}, ValueError, "contamination='auto' needs the rows in memory: use outvote.mean"),
+        ({"contamination": (1, 2)}, ValueError, "has 2 amounts, but there is 1 sample"),
+        ({"contamination": 0.7}, ValueError, "contamination=0.7 must be a fraction"),
+        ({"contamination": 150}, ValueError, "the largest count here is 149"),
+        ({"vote": "mode"}, ValueError, "vote='mode'"),
+        ({"n_blocks": "many"}, ValueError, "n_blocks='many' must be 'auto' or an integer of at least 1"),
+        ({"n_blocks": 0}, ValueError, "n_blocks=0 must be"),
+        ({"n_blocks": 301}, ValueError, "with 300 rows the most is 300"),
+        ({"confidence": 2}, ValueError, "confidence=2"),
+        ({"assume": 3}, TypeError, "assume=3"),
+        ({"assume": [None, None]}, ValueError, "assume has 2 entries for 1 columns"),
+        ({"nan_policy": "drop"}, ValueError, "nan_policy='drop'"),
+        ({"alternative": "both"}, ValueError, "alternative='both'"),
+        ({"rng": -1}, ValueError, "rng=-1 is negative"),
+    ):
+        with pytest.raises(error, match=message):
+            scan.mean("price", **options)
+        if "rows" not in message and "largest" not in message:
+            with pytest.raises(error, match=message):  # and no line for each group says so
+                scan.mean("price", by="city", **options)
+    with pytest.raises(ValueError, match="takes 2 samples: a scan has one"):
+        scan.u_statistic("price", "mann-whitney")
+    with pytest.raises(ValueError, match="kernel 'kendall' takes rows of 2 numbers"):
+        scan.u_statistic("price", "kendall")
+    for name in (*HEADS, "column"):
+        clash = ov.scan(kind({"x": X, name: ["a", "b"] * 150}))
+        with pytest.raises(ValueError, match=f"by='{name}' has the name of a column of the answer: rename it"):
+            clash.mean("x", by=name)
+
+
+def test_row_ids_are_checked(kind):
+    columns = {
+        "x": X[:3],
+        "id": np.array([1, 2, 2**63], dtype=np.uint64),
+        "f": [1.0, 2.0, 3.0],
+        "b": [True, False, True],
+    }
+    with pytest.raises(
+        ValueError, match=r"row_id='id' has the value 9223372036854775808: row numbers lie below 2\*\*63"
+    ):
+        ov.scan(kind(columns), row_id="id").mean("x", contamination=0)
+    for name in "fb":
+        with pytest.raises(TypeError, match=f"row_id='{name}' must be a column of integers: number the rows, or hash"):
+            ov.scan(kind(columns), row_id=name)
+    with pytest.raises(ValueError, match="row_id='idd' is not a column: did you mean 'id'"):
+        ov.scan(kind(columns), row_id="idd")
+    gap = pd.array([1, None, 3], dtype="Int64") if kind is pd.DataFrame else [1, None, 3]
+    with pytest.raises(ValueError, match="row_id='id' is NULL in some rows: every row needs a number"):
+        ov.scan(kind({"x": X[:3], "id": gap}), row_id="id").mean("x", contamination=0)
+
+
+@pytest.mark.parametrize("labels", [["a", None, "b"], [1.5, math.nan, 2.5], [1.5, None, 2.5]])
+def test_keys_that_are_missing(kind, labels):
+    frame = kind({"x": X[:3], "g": labels})
+    with pytest.raises(ValueError, match="by='g' is NULL in some rows: fill it, or filter these rows out"):
+        ov.scan(frame).mean("x", by="g")
+
+
+def test_keys_that_are_no_labels():
+    for frame in (pl.DataFrame({"x": X[:2], "g": [[1], [2]]}), pl.LazyFrame({"x": X[:2], "g": [{"a": 1}, {"a": 2}]}),
+                  pa.table({"x": X[:2], "g": [[1], [2]]})):  # fmt: skip
+        with pytest.raises(
+            TypeError, match=r"by='g' holds .* values, but a key is text, a number, a boolean or a date"
+        ):
+            ov.scan(frame).mean("x", by="g")
+    with pytest.raises(TypeError, match="labels that cannot be told apart"):
+        ov.scan(pd.DataFrame({"x": X[:2], "g": [[1], [2]]})).mean("x", by="g")
+
+
+def test_rows_that_change_meanwhile_are_noticed():
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT range::DOUBLE AS x FROM range(100)")
+    scan = ov.scan(connection, table="t")
+    tally = scan._engine.tally
+
+    def and_then_more_come(query):
+        found = tally(query)
+        connection.execute("INSERT INTO t VALUES (1.0)")
+        return found
+
+    scan._engine.tally = and_then_more_come
+    with pytest.raises(RuntimeError, match="100 rows were counted, and 101 summed up: did they change meanwhile"):
+        scan.mean("x")
+
+
+def test_what_a_scan_calls_itself():
+    assert repr(ov.scan(pd.DataFrame({"x": X}))) == "Scan(pandas frame of 300 rows)"
+    assert repr(ov.scan(pl.LazyFrame({"x": X}))) == "Scan(lazy polars frame)"
+    assert repr(ov.scan(pa.table({"x": X}))) == "Scan(pyarrow frame of 300 rows)"
+
+
+def test_more_blocks_than_fit_are_not_asked_for(monkeypatch):
+    monkeypatch.setattr("outvote.tables.base.MOST_BLOCKS", 25)
+    scan = ov.scan(pa.table({"x": X}))
+    options = {"assume": ov.FiniteVariance(1.0), "vote": "soft", "rng": 1, "contamination": 2}
+    found = scan.mean("x", **options)
+    assert found.plan.n_blocks == 25
+    right = ov.mean(X, n_blocks=25, partition="hash", **options)
+    assert (found.estimate, found.radius) == pytest.approx((right.estimate, right.radius), rel=1e-12)
+    assert scan.mean("x", n_blocks=30, **options).plan.n_blocks == 30
