@@ -65,6 +65,15 @@ bench-page: $(VENV)/.bench ## Write the tables of docs/performance.md from the l
 comparison: $(VENV)/.dev ## Write docs/comparison.md: eight estimators under five laws and four attacks.
 	$(BIN)/python benchmarks/compare.py
 
+.PHONY: reproduction
+reproduction: $(VENV)/.dev ## Run the paper again and write docs/reproduction.md (minutes; what is finished is kept).
+	$(BIN)/outvote reproduce --jobs -1 --output $(OUT)/reproduction
+	$(BIN)/python -m benchmarks.reproduction $(OUT)/reproduction
+
+.PHONY: scale
+scale: $(VENV)/.dev ## Measure every engine up to 1e8 rows and write the table of docs/scale.md (minutes, 3 GB of disk).
+	$(BIN)/python -m benchmarks.scale
+
 .PHONY: clean
 clean: ## Remove the environment and everything generated.
 	rm -rf $(VENV) $(OUT) dist build .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache

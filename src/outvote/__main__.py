@@ -1,0 +1,5 @@
+"""``python -m outvote`` is ``outvote``."""
+
+from outvote.cli import main
+
+main()

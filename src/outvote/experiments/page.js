@@ -1,0 +1,46 @@
+// Sort a table by a column: header cells become buttons, which work by click and by keyboard.
+"use strict";
+const collator = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
+
+// What a cell sorts by: a number where it carries one, its text otherwise, null where it is empty.
+function key(row, column) {
+  const cell = row.cells[column];
+  if ("missing" in cell.dataset) return null;
+  return "value" in cell.dataset ? Number(cell.dataset.value) : cell.textContent.trim();
+}
+
+function sort(table, header) {
+  const column = header.cellIndex;
+  const down = header.getAttribute("aria-sort") === "ascending";
+  const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : collator.compare(a, b));
+  const body = table.tBodies[0];
+  const rows = [...body.rows].map((row) => [key(row, column), row]);
+  rows.sort(([a], [b]) => {
+    if (a === null || b === null) return (a === null) - (b === null); // nothing comes last, either way
+    return down ? compare(b, a) : compare(a, b);
+  });
+  body.append(...rows.map(([, row]) => row));
+  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+  header.setAttribute("aria-sort", down ? "descending" : "ascending");
+}
+
+for (const table of document.querySelectorAll("table")) {
+  for (const header of table.tHead.rows[0].cells) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.title = "Sort";
+    button.append(...header.childNodes);
+    button.addEventListener("click", () => sort(table, header));
+    header.append(button);
+  }
+}
+
+// Paper cannot be clicked: what is folded is printed, unless it is very long, and folded again afterwards.
+let opened = [];
+addEventListener("beforeprint", () => {
+  opened = [...document.querySelectorAll("details:not([open], .long)")];
+  for (const details of opened) details.open = true;
+});
+addEventListener("afterprint", () => {
+  for (const details of opened) details.open = false;
+});

@@ -1,0 +1,323 @@
+"""The learning experiments: their protocol, a small run of each, and verdicts that follow the tables."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import outvote as ov
+from outvote.experiments import Size, get, learning
+from outvote.experiments.outlier_scores import DEFAULT, PAPER, most_declared
+from outvote.learning.scaling import robust_scaling
+
+NAMES = ("iris-metric", "ranking-table", "middle-blocks", "outlier-scores")
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Tables of each experiment from a quick run, as they come back from a file."""
+    found = {}
+    for name in NAMES:
+        experiment, records = get(name), []
+        runs = 1 if experiment.beyond else 2
+        for at, piece in enumerate(experiment.pieces(Size(runs, quick=True))):
+            records += experiment.measure(np.random.default_rng([0, at]), **piece.settings)
+        found[name] = json.loads(json.dumps(experiment.tabulate(records), allow_nan=False))
+    return found
+
+
+def changed(tables, name, *, where, **cells):
+    """Return the tables with some cells of one of them changed."""
+    rows = [{**row, **cells} if all(row[key] == value for key, value in where.items()) else row for row in tables[name]]
+    return {**tables, name: rows}
+
+
+def verdict(name, tables, beginning):
+    return next(one.verdict for one in get(name).judge(tables) if one.claim.startswith(beginning))
+
+
+# --- the protocol --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "n_train", "n_test", "n_bad"), [("iris", 120, 30, 12), ("boston", 404, 102, 8), ("wine", 1279, 320, 64)]
+)
+def test_splits_and_outliers_are_the_papers(name, n_train, n_test, n_bad):
+    rng = np.random.default_rng(0)
+    sane, test = learning.split(name, rng)
+    assert (len(sane[0]), len(test[0])) == (n_train, n_test)
+    weights = None if name == "iris" else np.linspace(-1, 1, sane[0].shape[1])
+    (x, y), bad = learning.spoil(name, rng, sane, weights)
+    assert bad.sum() == n_bad
+    np.testing.assert_array_equal(x[~bad], sane[0])
+    if name == "iris":
+        assert ((x[bad] >= 0) & (x[bad] <= 5)).all()
+        assert x[bad].max() > 4
+        assert (y[bad] == 2).all()
+    else:
+        shift = {"boston": -500, "wine": 50}[name]
+        assert np.abs(x[bad] + shift * weights).max() <= 1
+        assert np.abs(y[bad] - shift).max() <= 1
+    harmonic = math.ceil(4 * n_bad * len(y) / (len(y) + 2 * n_bad))
+    assert learning.SETTINGS[name].n_blocks == harmonic - (name == "iris")
+    assert learning.spoil(name, rng, sane, weights, 0.25)[1].sum() == round(0.25 * n_train)
+
+
+def test_columns_are_standardised_and_ranking_targets_are_not():
+    for name, mean in (("iris", 1.0), ("boston", 22.533), ("wine", 5.63602)):
+        x, y = learning.load(name)
+        np.testing.assert_allclose(x.mean(axis=0), 0, atol=1e-12)
+        np.testing.assert_allclose(x.std(axis=0), 1)
+        assert y.mean() == pytest.approx(mean, abs=1e-3)
+
+
+def test_plain_descent_on_blocks_of_pairs_goes_where_that_on_all_pairs_goes():
+    sane, test = learning.split("boston", np.random.default_rng(1))
+    losses = [
+        learning.model_loss(
+            "boston", learning.descent("boston", "GD", max_iter=100, random_state=0, **blocks).fit(*sane), test
+        )
+        for blocks in ({}, {"n_blocks": 1})
+    ]
+    assert losses[0] == pytest.approx(losses[1], abs=0.005)
+    assert losses[0] < 0.5  # it has moved: 1 at w = 0
+
+
+@pytest.mark.parametrize("name", ["iris", "boston"])
+def test_a_trace_ends_with_the_loss_of_the_fit(name):
+    sane, test = learning.split(name, np.random.default_rng(2))
+    trace = learning.Trace(name, test)
+    model = learning.descent(name, "MoU-GD", max_iter=40, random_state=0, callbacks=[trace]).fit(*sane)
+    assert trace.epochs == [1, 10, 20, 30, 40]
+    assert trace.losses[-1] == pytest.approx(learning.model_loss(name, model, test))
+    assert trace.risks == pytest.approx(model.history_["train_risk"])
+    assert trace.jitter() == pytest.approx(np.std(trace.losses[3:]))
+    averaged = learning.descent(name, "MoU-GD", max_iter=40, random_state=0, average=True).fit(*sane)
+    assert trace.loss_at(trace.mean_theta) == pytest.approx(learning.model_loss(name, averaged, test))
+
+
+def test_a_trace_undoes_the_scaling_of_the_default():
+    rng = np.random.default_rng(3)
+    sane, test = learning.split("boston", rng)
+    dirty, _ = learning.spoil("boston", rng, sane, np.ones(13))
+    trace = learning.Trace("boston", test, scaling=robust_scaling(dirty[0], 8))
+    model = ov.RobustRanker(
+        loss="product", contamination=8, max_iter=20, average=False, polish=False, random_state=0, callbacks=[trace]
+    )
+    assert trace.epochs == []
+    assert learning.model_loss("boston", model.fit(*dirty), test) == pytest.approx(trace.losses[-1])
+
+
+def test_a_refused_fit_is_told_and_its_path_is_kept():
+    rng = np.random.default_rng(4)
+    sane, test = learning.split("boston", rng)
+    dirty, _ = learning.spoil("boston", rng, sane, learning.sane_weights("boston", sane, 0))
+    trace = learning.Trace("boston", test)
+    # From 0 the outliers rule the first step: it turns the order round and saturates every score.
+    model = learning.descent("boston", "GD", init=np.zeros(13), max_iter=2, random_state=0, callbacks=[trace])
+    assert not learning.accepts(model, dirty)
+    assert len(trace.risks) == 2
+    assert trace.losses[0] > 2
+    assert trace.loss_at(trace.theta) > 2
+    assert learning.accepts(learning.descent("boston", "GD", max_iter=5, random_state=0), sane)
+
+
+# --- small runs ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pieces_hold_all_runs(name):
+    experiment = get(name)
+    for size in (Size(experiment.runs), Size(1), Size(2, quick=True)):
+        counts = {}
+        for piece in experiment.pieces(size):
+            key = piece.settings.get("name"), piece.settings.get("part", "paths")
+            counts[key] = counts.get(key, 0) + piece.settings["runs"]
+        assert {count for (_, part), count in counts.items() if part == "paths"} == {size.runs}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_are_drawn_and_judged(name, small):
+    import matplotlib.pyplot as plt
+
+    experiment, tables = get(name), small[name]
+    assert next(iter(tables)) == name
+    for table in tables.values():
+        assert len({tuple(row) for row in table}) == 1
+    figure = experiment.draw(tables)
+    assert all(ax.get_title() or ax.get_ylabel() for ax in figure.axes)
+    plt.close(figure)
+    assert all(one.claim and one.measured for one in experiment.judge(tables))
+
+
+def test_one_run_is_enough_to_draw_and_judge():
+    import matplotlib.pyplot as plt
+
+    experiment = get("iris-metric")
+    records = []
+    for part in ("paths", "knife-edge"):
+        rng = np.random.default_rng(0)
+        records += experiment.measure(rng, part=part, runs=1, epochs=20, points=part == "paths")
+    tables = experiment.tabulate(records)
+    json.dumps(tables, allow_nan=False)
+    plt.close(experiment.draw(tables))
+    assert experiment.judge(tables)
+
+
+# --- iris ----------------------------------------------------------------------------------------------------
+
+
+def test_iris_counts_pairs_and_sees_the_knife_edge(small):
+    tables = small["iris-metric"]
+    pairs = {(row["descent"], row["rows"]): row["pairs an epoch"] for row in tables["iris-metric"]}
+    assert pairs["GD", "contaminated"] == 132 * 131 // 2
+    assert pairs["MoU-GD", "sane"] == pairs["MoU-GD", "contaminated"] == 40 * 3
+    edge = {(row["blocks"], row["rows"]): row for row in tables["iris-metric.knife-edge"]}
+    assert edge[41, "sane"]["rows in a block"] == 2
+    assert edge[41, "sane"]["share of epochs with nothing to learn"] > 0.95
+    assert edge[40, "sane"]["share of epochs with nothing to learn"] < 0.5
+    assert verdict("iris-metric", tables, "K chosen") == "holds in part"
+
+
+def test_iris_outliers_are_in_the_scatter(small):
+    points = small["iris-metric"]["iris-metric.points"]
+    out = [point for point in points if point["outlier"]]
+    assert (len(points), len(out)) == (132, 12)
+    assert all(0 <= point["petal length"] <= 5 and point["label"] == 2 for point in out)
+
+
+def test_iris_verdicts_follow_the_table(small):
+    tables = small["iris-metric"]
+    rows = {(row["descent"], row["rows"]): row["test objective"] for row in tables["iris-metric"]}
+    assert rows["GD", "contaminated"] > 1.2 * rows["GD", "sane"]
+    bad_gd, bad_mou = ({"descent": one, "rows": "contaminated"} for one in ("GD", "MoU-GD"))
+
+    def tampered(where, **cells):
+        return changed(tables, "iris-metric", where=where, **cells)
+
+    sane = rows["GD", "sane"]
+    unharmed = tampered(bad_gd, **{"test objective": sane})
+    assert verdict("iris-metric", unharmed, "GD on contaminated") == "does not hold"
+    harmed = tampered(bad_gd, **{"test objective": 2 * sane})
+    assert verdict("iris-metric", harmed, "GD on contaminated") == "holds"
+    for end, expected in ((1.05, "holds"), (1.3, "holds in part"), (1.9, "does not hold")):
+        found = changed(harmed, "iris-metric", where=bad_mou, **{"test objective": end * sane})
+        assert verdict("iris-metric", found, "MoU-GD resists") == expected
+    for change, expected in ((-0.1, "holds"), (-0.01, "holds in part"), (0.1, "does not hold")):
+        found = tampered(bad_mou, **{"change from sane": change, "standard error of the change": 0.02})
+        assert verdict("iris-metric", found, "MoU-GD performs better") == expected
+
+
+# --- ranking -------------------------------------------------------------------------------------------------
+
+
+def test_the_ranking_table_stands_beside_the_published_one(small):
+    table = small["ranking-table"]["ranking-table"]
+    assert len(table) == 8
+    cells = {(row["data"], row["descent"], row["rows"]): row for row in table}
+    assert cells["boston", "GD", "contaminated"]["published"] == 0.99
+    assert cells["wine", "MoU-GD", "sane"]["published ±"] == 0.02
+    for name in ("boston", "wine"):
+        for rows in ("sane", "contaminated"):
+            cell = cells[name, "MoU-GD", rows]
+            assert cell["test loss"] == pytest.approx(cell["published"], abs=0.06)
+    assert cells["boston", "GD", "contaminated"]["median"] > 1.5 * cells["boston", "GD", "sane"]["median"]
+
+
+def test_blocks_of_pairs_are_compared_with_all_pairs(small):
+    rows = [row for row in small["ranking-table"]["ranking-table.all-pairs"] if row["rows"] == "sane"]
+    assert {row["data"] for row in rows} == {"boston", "wine"}
+    for row in rows:
+        assert row["test loss, blocks of pairs"] == pytest.approx(row["test loss, all pairs"], abs=0.01)
+
+
+def test_ranking_verdicts_follow_the_table(small):
+    tables = small["ranking-table"]
+    exact = {
+        **tables,
+        "ranking-table": [
+            {**row, "test loss": row["published"], "standard deviation": row["published ±"]}
+            for row in tables["ranking-table"]
+        ],
+    }
+    assert verdict("ranking-table", exact, "the eight") == "holds"
+    assert verdict("ranking-table", exact, "MoU-GD resists") == "holds"
+    one_off = changed(
+        exact,
+        "ranking-table",
+        where={"data": "wine", "descent": "MoU-GD", "rows": "contaminated"},
+        **{"test loss": 0.9},
+    )
+    assert verdict("ranking-table", one_off, "the eight") == "holds in part"
+    assert verdict("ranking-table", one_off, "MoU-GD resists") == "holds in part"
+    bad = {"data": "boston", "descent": "GD", "rows": "contaminated"}
+    wide = changed(exact, "ranking-table", where=bad, **{"standard deviation": 1.8})
+    assert verdict("ranking-table", wide, "the eight") == "holds in part"
+
+
+def test_the_starts_and_splits_of_a_run_are_shared():
+    measure = get("ranking-table").measure
+    records = measure(np.random.default_rng(5), part="paths", name="boston", runs=1, shorter=50)
+    found = [(record["descent"], record["rows"]) for record in records]
+    assert found == [("GD", "sane"), ("MoU-GD", "sane"), ("GD", "contaminated"), ("MoU-GD", "contaminated")]
+    again = measure(np.random.default_rng(5), part="paths", name="boston", runs=1, shorter=50)
+    assert records == again
+
+
+# --- beyond the paper ----------------------------------------------------------------------------------------
+
+
+def test_failures_are_counted_against_sane_rows():
+    records = [
+        {
+            "data": "boston",
+            "outliers": 8,
+            "share": 0.02,
+            "start": "0",
+            "descent": name,
+            "clean": 0.4,
+            "end": end,
+            "jitter": 0.01,
+            "refused": end > 1,
+        }
+        for name, ends in (("Algorithm 1", (0.5, 0.61, 3.0)), ("outvote's default", (0.4, 0.4, 0.59)))
+        for end in ends
+    ]
+    table = get("middle-blocks").tabulate(records)["middle-blocks"]
+    assert [(row["failed"], row["refused"]) for row in table] == [(2, 1), (0, 0)]
+    assert table[0]["median"] == 0.61
+
+
+def test_steadiness_is_judged_by_the_path(small):
+    tables = small["middle-blocks"]
+    rows = [{**row, "jitter": 0.04 if row["descent"] == "Algorithm 1" else 0.01} for row in tables["middle-blocks"]]
+    finding = next(
+        one for one in get("middle-blocks").judge({**tables, "middle-blocks": rows}) if "steadier" in one.claim
+    )
+    assert finding.verdict == "holds"
+    assert "4.0 times smaller" in finding.measured
+
+
+def test_areas_are_near_one_at_the_papers_contamination(small):
+    table = small["outlier-scores"]["outlier-scores"]
+    assert len(table) == 22
+    for row in table:
+        if row["outliers"] in (8, 64, 12):
+            assert row["scores"] > 0.95
+            assert row["declared"] == row["outliers"]
+        if row["share"] > 0.25:
+            assert row["declared"] < row["outliers"]
+    refusing = {row["descent"]: row["share"] for row in table[::-1] if row["declared"] < row["outliers"]}
+    assert refusing[PAPER] == pytest.approx(0.2, abs=0.01)
+    assert refusing[DEFAULT] == pytest.approx(0.3, abs=0.01)
+
+
+def test_a_declared_contamination_is_one_that_learners_take():
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    for algorithm, options in ((PAPER, {"algorithm": "paper"}), (DEFAULT, {})):
+        most = most_declared(60, 30, algorithm)
+        with pytest.warns(ov.learning.RobustnessWarning):
+            ov.RobustRanker(contamination=most, max_iter=1, random_state=0, **options).fit(x, x[:, 0])
+        with pytest.raises(ValueError, match="contamination"):
+            ov.RobustRanker(contamination=most + 1, max_iter=1, random_state=0, **options).fit(x, x[:, 0])

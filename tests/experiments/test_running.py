@@ -1,0 +1,248 @@
+"""Running experiments: the same numbers on any number of processes, files whole, finished work kept."""
+
+import csv
+import importlib.metadata
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from joblib import Parallel
+
+from outvote.experiments import NAMES, Experiment, Finding, Piece, get
+from outvote.experiments.base import Outcome
+from outvote.experiments.running import load, parameters_of, resumable, run, save
+
+
+def test_every_name_has_its_experiment():
+    for name in NAMES:
+        experiment = get(name)
+        assert experiment.name == name
+        assert experiment.runs >= experiment.quick_runs >= 1
+        assert experiment.beyond == (NAMES.index(name) >= NAMES.index("coverage"))
+
+
+def test_an_unknown_name_gets_the_nearest():
+    with pytest.raises(ValueError, match="no experiment is called 'ruin-meen': did you mean 'ruin-mean'"):
+        get("ruin-meen")
+    with pytest.raises(ValueError, match="there are block-pictures, mappings"):
+        get("xyz")
+
+
+def test_results_depend_on_the_seed_and_not_on_the_processes():
+    experiment = get("ruin-mean")
+    alone = run(experiment, runs=6, quick=True, seed=1)
+    with Parallel(n_jobs=2, return_as="generator") as parallel:
+        together = run(experiment, runs=6, quick=True, seed=1, parallel=parallel)
+    assert alone.tables == together.tables
+    assert alone.findings == together.findings
+    assert run(experiment, runs=6, quick=True, seed=2).tables != alone.tables
+
+
+def test_progress_goes_from_nothing_to_all():
+    seen = []
+    run(get("ruin-mean"), runs=2, quick=True, progress=lambda done, total: seen.append((done, total)))
+    assert seen[0][0] == 0
+    assert seen[-1][0] == pytest.approx(seen[-1][1])
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def measure(rng, *, low):
+    return [{"value": low + float(rng.uniform()), "missing": np.float64("nan"), "n": np.int64(3)}]
+
+
+@pytest.fixture
+def small():
+    """An experiment with two tables, one of them empty, and numbers that JSON does not know."""
+
+    def draw(tables):
+        from outvote.plotting.base import new_axes
+
+        ax = new_axes()
+        ax.plot([row["value"] for row in tables["small"]])
+        return ax.figure
+
+    return Experiment(
+        name="small",
+        title="Small",
+        where="beyond the paper",
+        runs=5,
+        quick_runs=2,
+        pieces=lambda size: [Piece({"low": float(i)}) for i in range(size.runs)],
+        measure=measure,
+        tabulate=lambda records: {"small": records, "small.empty": []},
+        draw=draw,
+        judge=lambda tables: [Finding("it rises", "holds", f"{len(tables['small'])} values", "")],
+    )
+
+
+def test_what_is_saved_can_be_loaded(small, tmp_path):
+    outcome = run(small)
+    files = save(outcome, small, tmp_path / "new")
+    assert sorted(path.name for path in files) == sorted(os.listdir(tmp_path / "new"))
+    assert {path.name for path in files} == {"small.png", "small.svg", "small.csv", "small.empty.csv", "small.json"}
+    document = json.loads((tmp_path / "new" / "small.json").read_text())
+    assert document["parameters"] == {"runs": 5, "seed": 0, "quick": False}
+    assert document["versions"]["numpy"] == np.__version__
+    assert document["verdict"] == "holds"
+    assert document["paragraph"] == "Claim: it rises. Measured: 5 values. It holds."
+    with (tmp_path / "new" / "small.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [float(line["value"]) for line in lines] == [row["value"] for row in outcome.tables["small"]]
+    again = load(small, tmp_path / "new")
+    assert [row["value"] for row in again.tables["small"]] == [row["value"] for row in outcome.tables["small"]]
+    assert again.tables["small"][0]["missing"] is None
+    assert again.findings == outcome.findings
+
+
+def test_figures_are_the_same_bytes_each_time(small, tmp_path):
+    for folder in ("one", "two"):
+        save(run(small), small, tmp_path / folder)
+    assert (tmp_path / "one" / "small.svg").read_bytes() == (tmp_path / "two" / "small.svg").read_bytes()
+
+
+def test_what_is_not_whole_is_not_loaded(small, tmp_path):
+    assert load(small, tmp_path) is None
+    save(run(small), small, tmp_path)
+    (tmp_path / "small.png").unlink()
+    assert load(small, tmp_path) is None
+    save(run(small), small, tmp_path)
+    (tmp_path / "small.json").write_text('{"experiment": "sma')
+    assert load(small, tmp_path) is None
+    (tmp_path / "small.json").write_text('{"experiment": "small"}')
+    assert load(small, tmp_path) is None
+
+
+def test_only_the_same_question_is_taken_up(small):
+    outcome, asked = run(small, quick=True), parameters_of(small, runs=None, seed=0, quick=True)
+    assert resumable(outcome, asked)
+    assert not resumable(None, asked)
+    for other in ({"runs": 3, "seed": 0, "quick": True}, {"runs": None, "seed": 1, "quick": True}):
+        assert not resumable(outcome, parameters_of(small, **other))
+    older = Outcome(**{**vars(outcome), "versions": {**outcome.versions, "outvote": "0.0.1"}})
+    assert not resumable(older, asked)
+
+
+def test_more_runs_change_nothing_where_nothing_is_random():
+    assert parameters_of(get("mappings"), runs=50, seed=0, quick=False)["runs"] == 1
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "together"),
+    [
+        (["holds", "holds"], "holds"),
+        (["holds", "does not hold"], "holds in part"),
+        (["does not hold"], "does not hold"),
+    ],
+)
+def test_verdicts_add_up(verdicts, together):
+    findings = [Finding("c", verdict, "m") for verdict in verdicts]
+    assert Outcome("e", "t", "w", {}, {}, findings).verdict == together
+
+
+# --- the command --------------------------------------------------------------------------------------------
+
+
+def outvote(*arguments, **options):
+    command = [sys.executable, "-m", "outvote", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def test_the_list():
+    done = outvote("reproduce", "--list")
+    assert done.returncode == 0
+    for name in NAMES:
+        assert name in done.stdout
+
+
+def test_a_mistake_is_one_line_on_stderr(tmp_path):
+    done = outvote("reproduce", "ruin-meen", "-o", tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == "outvote: no experiment is called 'ruin-meen': did you mean 'ruin-mean'?\n"
+
+
+def test_the_version():
+    done = outvote("--version")
+    assert done.stdout == f"outvote {importlib.metadata.version('outvote')}\n"
+
+
+def test_without_typer_the_command_that_installs_it():
+    code = "import sys; sys.modules['typer'] = None; import outvote.cli"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "the command line needs typer and rich: pip install 'outvote[cli]'\n"
+
+
+def invoke(arguments):
+    from typer.testing import CliRunner
+
+    from outvote.cli import app
+
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def test_what_is_there_is_kept(tmp_path):
+    asked = ["reproduce", "ruin-mean", "mappings", "--quick", "--runs", 3, "-o", tmp_path]
+    first = invoke(asked)
+    assert first.exit_code == 0, first.output
+    for name in ("ruin-mean", "mappings"):
+        for suffix in ("png", "svg", "csv", "json"):
+            assert (tmp_path / f"{name}.{suffix}").stat().st_size > 100
+    assert "ruin-mean" in (tmp_path / "index.html").read_text()
+    assert "ruin-mean" in (tmp_path / "report.md").read_text()
+    written = (tmp_path / "ruin-mean.json").read_bytes()
+    second = invoke(asked)
+    assert second.output.count("kept from before") == 2
+    assert (tmp_path / "ruin-mean.json").read_bytes() == written
+    (tmp_path / "ruin-mean.png").unlink()
+    third = invoke(asked)
+    assert third.output.count("kept from before") == 1
+    fresh = invoke([*asked, "--fresh", "--seed", 1])
+    assert "kept from before" not in fresh.output
+    assert json.loads((tmp_path / "ruin-mean.json").read_text())["parameters"] == {"runs": 3, "seed": 1, "quick": True}
+
+
+def test_missing_data_leave_the_other_experiments_alone(tmp_path, monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+    from outvote.experiments import learning
+
+    for cached in (value for value in vars(learning).values() if hasattr(value, "cache_clear")):
+        cached.cache_clear()
+    done = invoke(["reproduce", "ranking-table", "table-constants", "--quick", "-o", tmp_path])
+    assert done.exit_code == 1
+    assert "ranking-table" in done.output
+    assert "pip install" in done.output
+    assert (tmp_path / "table-constants.json").is_file()
+    assert not (tmp_path / "ranking-table.json").exists()
+
+
+def test_an_interrupt_keeps_what_is_finished(tmp_path):
+    command = [sys.executable, "-m", "outvote", "reproduce", "table-constants", "ruin-mean", "--runs", "20000"]
+    command += ["--jobs", "2", "-o", str(tmp_path)]
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    for _ in range(600):
+        if (tmp_path / "table-constants.json").exists() or running.poll() is not None:
+            break
+        time.sleep(0.1)
+    time.sleep(1.0)
+    os.killpg(running.pid, signal.SIGINT)
+    printed, _ = running.communicate(timeout=60)
+    assert running.returncode == 130, printed
+    assert "1 of 2 experiments are finished and kept" in " ".join(printed.split())
+    assert "Traceback" not in printed
+    left = set(os.listdir(tmp_path))
+    assert {"table-constants.json", "index.html", "report.md"} <= left
+    assert not any(name.startswith((".", "ruin-mean")) for name in left)
+    again = outvote("reproduce", "table-constants", "-o", tmp_path)
+    assert again.returncode == 0
+    assert "kept from before" in again.stderr

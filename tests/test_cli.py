@@ -1,0 +1,401 @@
+"""The command line: what it prints and where, exit codes, pipes, and mistakes."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import outvote
+from outvote import cli, showing
+
+
+@pytest.fixture(scope="module")
+def dirty(tmp_path_factory):
+    """A file with wrong units in 20 rows, three empty cells, and text in one."""
+    rng = np.random.default_rng(0)
+    variant = rng.choice(["A", "B"], 5000)
+    revenue = rng.exponential(np.where(variant == "A", 30.0, 60.0)).round(2)
+    revenue[rng.choice(np.arange(100, 5000), 20, replace=False)] *= 1000
+    cells = [f"{value:.2f}" for value in revenue]
+    cells[17] = cells[19] = cells[23] = ""
+    cells[41] = "12,50 EUR"
+    path = tmp_path_factory.mktemp("data") / "dirty.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "variant", "revenue"])
+        writer.writerows(zip(range(5000), variant, cells, strict=True))
+    return path
+
+
+def run(*arguments, **options):
+    """Run a command in this process, as `main` does: result.exit_code, .stdout, .stderr."""
+    result = CliRunner().invoke(cli.app, [str(one) for one in arguments], **options)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def outvote_command(*arguments, **options):
+    command = [sys.executable, "-m", "outvote", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, **{"text": True, **options})
+
+
+MEAN = ("--value", "revenue", "--nan", "corrupt")
+
+
+# --- mean ---------------------------------------------------------------------------------------------------
+
+
+def test_the_table_has_plain_beside_robust(dirty):
+    done = run("mean", dirty, *MEAN, "--by", "variant", "--contamination", "1%")
+    assert done.exit_code == 0
+    assert done.stderr == ""
+    title, heads, a, b = done.stdout.splitlines()
+    assert title == "mean of revenue, 95 % intervals"
+    assert heads.split() == ["variant", "rows", "plain", "robust", "low", "high", "grounds", "survives"]
+    label, *numbers = a.replace("2 ", "2", 1).split()
+    assert label == "A"
+    plain, robust, low, high = map(float, numbers[1:5])
+    assert plain > 2 * high
+    assert low < robust < high
+    assert low < 30 < high
+    assert numbers[5] == "plug-in"
+    assert b.startswith("B")
+
+
+def test_json_has_the_schema_of_the_page(dirty):
+    done = run("mean", dirty, *MEAN, "--by", "variant", "--sd", 60, "--contamination", 25, "--json", "--sensitivity")
+    found = json.loads(done.stdout)
+    assert list(found) == [
+        "outvote", "command", "contamination", "confidence", "assume", "vote", "nan", "seed", "source", "value", "by",
+        "groups", "sensitivity", "complete",
+    ]  # fmt: skip
+    assert found["command"] == "mean"
+    assert found["outvote"] == outvote.__version__
+    assert found["contamination"] == 25
+    assert found["assume"].startswith("FiniteVariance(sd=60.0")
+    assert list(found["groups"][0]) == ["group", "n", "plain", "mean", "corrupt", "survives", "blocks", "vote"]
+    assert list(found["groups"][0]["mean"]) == ["estimate", "low", "high", "radius", "provenance", "note"]
+    assert [line["group"] for line in found["groups"]] == [{"variant": "A"}, {"variant": "B"}]
+    assert list(found["sensitivity"][0]) == ["group", "corrupt", "mean"]
+    assert found["complete"] is True
+
+
+def test_csv_has_keys_first(dirty):
+    done = run("mean", dirty, *MEAN, "--by", "variant", "--csv")
+    lines = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert list(lines[0]) == [
+        "variant", "n", "plain", "mean_estimate", "mean_low", "mean_high", "mean_radius", "mean_provenance",
+        "mean_note", "corrupt", "survives", "blocks", "vote",
+    ]  # fmt: skip
+    assert [line["variant"] for line in lines] == ["A", "B"]
+    levels = run("mean", dirty, *MEAN, "--csv", "--sensitivity").stdout.splitlines()
+    assert levels[0].split(",")[:2] == ["corrupt", "mean_estimate"]
+    assert len(levels) > 5
+
+
+def test_the_order_of_rows_does_not_matter_with_an_id(dirty, tmp_path):
+    head, *lines = dirty.read_text().splitlines(keepends=True)
+    (tmp_path / "turned.csv").write_text(head + "".join(reversed(lines)))
+    answers = [
+        json.loads(run("mean", path, *MEAN, "--row-id", "id", "--json", "--by", "variant").stdout)["groups"]
+        for path in (dirty, tmp_path / "turned.csv")
+    ]
+    for one, other in zip(*answers, strict=True):
+        assert one["mean"]["estimate"] == pytest.approx(other["mean"]["estimate"], rel=1e-9)
+    for option in ("--sensitivity", "--contamination=auto"):
+        with pytest.raises(ValueError, match="--row-id leaves the rows in their files"):
+            run("mean", dirty, *MEAN, "--row-id", "id", option)
+
+
+def test_sensitivity_is_a_second_table(dirty):
+    lines = run("mean", dirty, *MEAN, "--sensitivity").stdout.splitlines()
+    assert "if so many rows were corrupt" in lines
+    assert "corrupt rows" in lines[lines.index("if so many rows were corrupt") + 1]
+
+
+def test_a_group_without_an_answer_is_a_line_and_exit_code_1(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("v,k\n" + "".join(f"{i % 7},big\n" for i in range(200)) + "1,tiny\n2,\n")
+    done = run("mean", path, "--value", "v", "--by", "k", "--contamination", 3)
+    assert done.exit_code == 1
+    assert "no answer" in done.stdout
+    assert "(none)" in done.stdout
+    assert done.stderr.startswith("outvote: tiny; (none): contamination=3 means 3 corrupt rows among 1")
+    single = run("mean", path, "--value", "v", "--by", "k", "--contamination", 0, "--json")
+    assert single.exit_code == 1
+    assert json.loads(single.stdout)["complete"] is False
+
+
+# --- compare, plan, suspects --------------------------------------------------------------------------------
+
+
+def test_compare_says_what_it_takes_to_overturn_it(dirty):
+    options = ("--value", "revenue", "--by", "variant", "--nan", "corrupt", "--sd", 60, "--contamination", 20)
+    done = run("compare", dirty, *options)
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("revenue: B (2 ")
+    assert [line.split("  ")[0] for line in lines[2:5]] == [
+        "difference of means",
+        "relative lift",
+        "probability of superiority",
+    ]
+    assert lines[-1].startswith("B beats A by ")
+    assert " this stands unless more than " in lines[-1]
+    found = json.loads(run("compare", dirty, *options, "--json", "--baseline", "B").stdout)
+    (one,) = found["comparisons"]
+    assert found["baseline"] == "B"
+    assert one["other"] == "A"
+    assert one["difference"]["high"] < 0
+    assert one["superiority"]["high"] < 0.5
+    assert one["tolerance"] > 4
+    heads = run("compare", dirty, *options, "--csv").stdout.splitlines()[0].split(",")
+    assert heads[:5] == ["other", "n_baseline", "n_other", "plain", "difference_estimate"]
+    assert heads[-2:] == ["tolerance", "sentence"]
+
+
+def test_rows_without_a_variant_are_remarked_on(tmp_path):
+    path = tmp_path / "x.csv"
+    rows = [f"{i % 11},{'ab'[i % 2]}\n" for i in range(400)]
+    path.write_text("v,k\n" + "".join(rows) + "5,\n")
+    done = run("compare", path, "--value", "v", "--by", "k")
+    assert done.stderr == "outvote: 1 rows have no 'k' and are left out\n"
+
+
+def test_a_plan_explains_itself():
+    done = run("plan", "--rows", 10000, "--contamination", ".02", "--confidence", ".99")
+    assert done.exit_code == 0
+    assert "10000 rows go into 909 blocks of 11." in done.stdout
+    assert "radius, sd" in done.stdout
+    assert "No number of rows gives half the radius" in done.stdout
+    scaled = run("plan", "--rows", 10000, "--contamination", 20, "--bounds", 0, 1, "--json")
+    found = json.loads(scaled.stdout)
+    assert found["assume"].startswith("Bounded(low=0.0, high=1.0")
+    assert found["unit"] == ""
+    assert found["rows_for_half"] > 10000
+    assert list(found["options"][0]) == ["change", "rows", "corrupt", "blocks", "block_size", "vote", "radius"]
+    lines = run("plan", "--rows", 100, "--sd", 2, "--csv").stdout.splitlines()
+    assert lines[1].startswith("as asked,100,1,")
+    assert "Half the radius takes" in run("plan", "--rows", 1000, "--contamination", 3, "--scale", 2).stdout
+
+
+def test_suspects_name_the_rows_of_the_file(dirty):
+    done = run("suspects", dirty, "--value", "revenue", "--top", 21, "--csv")
+    assert done.exit_code == 0
+    assert done.stderr == "outvote: 3 rows have no value, and are not listed\n"
+    first, *others = csv.DictReader(io.StringIO(done.stdout))
+    assert first == {"file": str(dirty), "row": "42", "value": "", "text": "12,50 EUR", "score": "1.0"}
+    rows = dirty.read_text().splitlines()
+    for one in others:
+        assert float(rows[int(one["row"])].split(",")[-1]) == float(one["value"])
+    assert sum(float(one["value"]) > 2000 for one in others) >= 17
+    table = run("suspects", dirty, "--value", "revenue", "--by", "variant", "--top", 2).stdout.splitlines()
+    assert table[1].split() == ["variant", "row", "revenue", "score"]
+    assert table[2].split()[1] == "42"
+
+
+def test_suspects_of_nothing(tmp_path):
+    (tmp_path / "same.csv").write_text("v\n" + "3\n" * 50)
+    assert run("suspects", tmp_path / "same.csv", "--value", "v").stdout == "no row of 50 stands out\n"
+    empty = run("suspects", tmp_path / "same.csv", "--value", "v", "--csv").stdout
+    assert empty == "file,row,value,text,score\n"
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.csv").write_text("v\n" + "3\n4\n" * 50 + "1e9\n")
+    several = run("suspects", tmp_path / "one.csv", tmp_path / "two.csv", "--value", "v", "--top", 2).stdout
+    assert "one.csv" in several
+    assert "two.csv" in several
+
+
+def test_the_demonstration_runs(tmp_path):
+    done = run("demo", "--figure", tmp_path / "demo.png")
+    assert done.exit_code == 0
+    assert (tmp_path / "demo.png").stat().st_size > 1000
+
+
+# --- mistakes -----------------------------------------------------------------------------------------------
+
+
+def mistake(capsys, *arguments):
+    """Run `main`, which must refuse: exit code 2, nothing on stdout, one line on stderr."""
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([str(one) for one in arguments])
+    printed = capsys.readouterr()
+    assert stopped.value.code == 2
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    return printed.err.removeprefix("outvote: ").rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--value", "revenu"], "--value 'revenu' is not a column: did you mean 'revenue'?"),
+        (["--value", "revenue"], "'revenue' is no number in row 42 of"),
+        (["--value", "revenue", "--nan", "omit"], "take --nan corrupt, which counts such rows as corrupt"),
+        ([*MEAN, "--by", "varient"], "--by 'varient' is not a column: did you mean 'variant'?"),
+        ([*MEAN, "--contamination", "half"], "--contamination 'half' must be a share of the rows (0.01 or 1%)"),
+        ([*MEAN, "--contamination", "0.6"], "contamination=0.6 must be a fraction in [0, 0.5)"),
+        ([*MEAN, "--contamination", "2"], "allow at least 4"),
+        ([*MEAN, "--confidence", "95"], "did you mean 0.95?"),
+        ([*MEAN, "--sd", "1", "--scale", "2"], "--scale and --sd do not go together"),
+        ([*MEAN, "--bounds", "0", "1", "--kurtosis", "3"], "--bounds and --kurtosis do not go together"),
+        ([*MEAN, "--bounds", "1", "0"], "low=1.0, high=0.0: both must be finite and low < high"),
+        ([*MEAN, "--json", "--csv"], "--json and --csv do not go together"),
+        ([*MEAN, "--row-id", "variant"], "--row-id variant is no whole number in 5000 rows"),
+    ],
+)
+def test_a_mistake_is_one_line(capsys, dirty, arguments, told):
+    assert told in mistake(capsys, "mean", dirty, *arguments)
+
+
+def test_errors_speak_of_options(capsys, tmp_path):
+    (tmp_path / "x.csv").write_text("id,v\n1,1\n2,\n3,inf\n")
+    told = mistake(capsys, "mean", tmp_path / "x.csv", "--value", "v", "--row-id", "id")
+    assert "--nan corrupt counts such rows as corrupt" in told
+    assert "nan_policy" not in told
+
+
+def test_a_file_that_is_not_there(capsys, dirty):
+    assert "did you mean" in mistake(capsys, "mean", dirty.with_name("dirt.csv"), "--value", "revenue")
+
+
+def test_assumptions_may_go_together():
+    assert cli._assumption(2.0, (0.0, 10.0), None, None) == outvote.Bounded(0.0, 10.0, variance=4.0)
+    assert cli._assumption(2.0, None, 5.0, None) == outvote.FiniteKurtosis(5.0, 2.0)
+    assert cli._assumption(None, None, None, 2.0) == outvote.SubGaussian(2.0)
+    assert cli._assumption(None, None, None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"), [("50", 50), ("0.01", 0.01), ("1%", 0.01), ("1e-3", 0.001), ("auto", "auto")]
+)
+def test_a_share_a_count_or_open(text, amount):
+    assert cli._amount(text) == amount
+    assert type(cli._amount(text)) is type(amount)
+
+
+def test_a_bug_still_shows_its_traceback(monkeypatch):
+    def broken(*_, **__):
+        return np.zeros(3).reshape(2, 2)  # raised by numpy, and nobody's wrong argument
+
+    monkeypatch.setattr("outvote.answers.plan", broken)
+    with pytest.raises(ValueError, match="cannot reshape"):
+        cli.main(["plan", "--rows", "10"])
+
+
+def test_memory_that_does_not_suffice_is_one_line(monkeypatch, capsys):
+    def large(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("outvote.answers.plan", large)
+    assert mistake(capsys, "plan", "--rows", "10") == "MemoryError"
+
+
+# --- terminals and pipes ------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_gets_hints_and_progress_and_a_pipe_does_not(dirty, monkeypatch):
+    out, err = Terminal(), Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with pytest.raises(SystemExit):
+        cli.main(["mean", str(dirty), *MEAN])
+    assert "\x1b[1m" in out.getvalue()  # the robust mean is bold
+    assert "plug-in: the scale was estimated" in err.getvalue()
+    assert "reading" in err.getvalue()
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with pytest.raises(SystemExit):
+        cli.main(["suspects", str(dirty), "--value", "revenue", "--by", "variant", "--partitions", "20"])
+    assert "a row in the middle has" in sys.stderr.getvalue()
+    assert max(map(len, out.getvalue().splitlines())) < 120
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with pytest.raises(SystemExit):
+        cli.main(["compare", str(dirty), "--value", "revenue", "--by", "variant", "--nan", "corrupt"])
+    assert "plug-in" in sys.stderr.getvalue()
+
+
+def test_no_color_is_honoured(dirty, monkeypatch):
+    out = Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    table = showing._rendered([showing._text("red", "red")])
+    assert "\x1b[3" not in table
+
+
+def test_what_the_data_contain_is_shown_as_it_is(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("[red]v[/red],k\n" + "1,[bold]a[/bold]\n2,\x1b[31mb\n3," + "c" * 60 + "\n")
+    done = run("mean", path, "--value", "[red]v[/red]", "--by", "k", "--contamination", 0)
+    assert "mean of [red]v[/red]" in done.stdout
+    assert "[bold]a[/bold]" in done.stdout
+    assert "�[31mb" in done.stdout
+    assert "c" * 39 + "…" in done.stdout
+    assert "\x1b" not in done.output
+
+
+def test_a_real_pipe_that_closes_early(dirty):
+    command = [sys.executable, "-m", "outvote", "suspects", str(dirty), "--value", "revenue", "--csv"]
+    command += ["--top", "5000", "--partitions", "20"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert running.stdout.readline() == b"file,row,value,text,score\n"
+    running.stdout.close()
+    told = running.stderr.read()
+    running.stderr.close()
+    assert running.wait(timeout=60) == 0
+    assert told == b"outvote: 3 rows have no value, and are not listed\n"
+
+
+def test_a_pipe_that_is_closed_from_the_start(dirty):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "outvote", "mean", str(dirty), *MEAN]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=60)
+    os.close(writing)
+    assert done.returncode == 0
+    assert done.stderr == b""
+
+
+def test_standard_input_in_a_real_pipe(dirty):
+    done = outvote_command("mean", "-", *MEAN, "--csv", input=dirty.read_bytes(), text=False)
+    assert done.returncode == 0
+    assert done.stderr == b""
+    assert done.stdout.splitlines()[1].startswith(b"5000,")
+
+
+def test_exit_codes_of_real_processes(dirty, tmp_path):
+    wrong = outvote_command("mean", dirty, "--value", "nothing")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "Traceback" not in wrong.stderr
+    usage = outvote_command("mean", dirty)
+    assert usage.returncode == 2
+    assert "--value" in usage.stderr
+    (tmp_path / "x.csv").write_text("v\n1\n")
+    single = outvote_command("mean", tmp_path / "x.csv", "--value", "v")
+    assert single.returncode == 1
+    assert single.stderr.startswith("outvote: ")
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom outvote.cli import app\n"
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
+        "print([name for name in ('numpy', 'scipy', 'duckdb', 'pyarrow', 'matplotlib') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr

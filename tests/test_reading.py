@@ -1,0 +1,197 @@
+"""Files to columns: every kind gives the same, and what is no number is named with its row."""
+
+import gzip
+import io
+import json
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+from outvote.reading import Source, _in_order
+
+VALUES = [1.5, None, -3.0, 4.0, 0.0]
+LABELS = ["b", "a", "10", None, "b"]
+
+
+def write(folder, kind):
+    """Write the same five rows as a file of some kind."""
+    path = folder / f"data.{kind}"
+    rows = list(zip(VALUES, LABELS, strict=True))
+    table = pa.table({"v": pa.array(VALUES, pa.float64()), "k": pa.array(LABELS)})
+    if kind in ("csv", "csv.gz", "tsv", "txt"):
+        mark = {"tsv": "\t", "txt": ";"}.get(kind, ",")
+        lines = [["v", "k"], *([("" if c is None else str(c)) for c in row] for row in rows)]
+        text = "".join(mark.join(line) + "\n" for line in lines).encode()
+        path.write_bytes(gzip.compress(text) if kind.endswith("gz") else text)
+    elif kind == "jsonl":
+        path.write_text("".join(json.dumps({"v": v, "k": k}) + "\n" for v, k in rows))
+    elif kind == "parquet":
+        pa.parquet.write_table(table, path)
+    elif kind == "feather":
+        pa.feather.write_feather(table, path)
+    elif kind == "arrow":
+        with pa.ipc.new_stream(path, table.schema) as stream:
+            stream.write_table(table)
+    return path
+
+
+def columns(*files, value="v", by=("k",), **options):
+    with Source([str(file) for file in files], **options) as source:
+        return source.columns(value, by)
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "tsv", "txt", "jsonl", "parquet", "feather", "arrow"])
+def test_every_kind_of_file_gives_the_same(tmp_path, kind):
+    found = columns(write(tmp_path, kind))
+    np.testing.assert_array_equal(found.values, [1.5, np.nan, -3.0, 4.0, 0.0])
+    assert found.labels == [("10",), ("a",), ("b",), (None,)]
+    assert [found.labels[code] for code in found.codes] == [(label,) for label in LABELS]
+    assert found.unreadable == []
+    assert found.keys == ("k",)
+
+
+def test_groups_have_their_rows_in_order(tmp_path):
+    groups = {group.label[0]: group for group in columns(write(tmp_path, "csv")).groups()}
+    assert groups["b"].rows.tolist() == [0, 4]
+    assert groups["b"].values.tolist() == [1.5, 0.0]
+
+
+def test_labels_that_are_numbers_are_sorted_as_numbers(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("v,k,l\n1,10,b\n2,9,b\n3,9,a\n4,,a\n")
+    assert columns(path).labels == [("9",), ("10",), (None,)]
+    assert columns(path, by=("k", "l")).labels == [("9", "a"), ("9", "b"), ("10", "b"), (None, "a")]
+
+
+def test_globs_and_several_files_keep_places(tmp_path):
+    for name, text in (("a1.csv", "v\n1\n2\n"), ("a2.csv", "v\n3\nx\n")):
+        (tmp_path / name).write_text(text)
+    found = columns(tmp_path / "a*.csv", by=())
+    assert found.files == [(str(tmp_path / "a1.csv"), 2), (str(tmp_path / "a2.csv"), 2)]
+    assert found.place(2) == (str(tmp_path / "a2.csv"), 1)
+    with pytest.raises(
+        ValueError, match=r"'v' is no number in row 2 of .*a2\.csv: 'x'\. Mend it, or take --nan corrupt"
+    ):
+        found.check("omit")
+    found.check("corrupt")
+
+
+def test_standard_input_is_csv_or_what_is_said(tmp_path):
+    assert columns("-", by=(), stdin=io.BytesIO(b"v\n1\n2\n")).values.tolist() == [1, 2]
+    assert columns("-", by=(), stdin=io.BytesIO(gzip.compress(b"v\n1\n"))).values.tolist() == [1]
+    assert columns("-", by=(), kind="jsonl", stdin=io.BytesIO(b'{"v": 7}\n')).values.tolist() == [7]
+    data = io.BytesIO(write(tmp_path, "parquet").read_bytes())
+    assert columns("-", kind="parquet", stdin=data).values[0] == 1.5
+    with pytest.raises(ValueError, match="standard input is empty"):
+        columns("-", stdin=io.BytesIO())
+    with pytest.raises(ValueError, match="goes alone"):
+        columns("-", "x.csv")
+
+
+@pytest.mark.parametrize("cell", ["", "NA", "n/a", "nan", "NULL", "None", '""', " "])
+def test_cells_that_stand_for_nothing_are_missing(tmp_path, cell):
+    path = tmp_path / "x.csv"
+    path.write_text(f"v,k\n1,a\n{cell},a\n")
+    found = columns(path)
+    assert found.unreadable == []
+    assert np.isnan(found.values[1])
+    with pytest.raises(
+        ValueError, match=r"no value in 1 of 2 rows \(the first is row 2 of .*--nan omit .*--nan corrupt"
+    ):
+        found.check("raise")
+    found.check("omit")
+
+
+def test_numbers_as_people_write_them(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('v\n 12 \n1e3\n-inf\n+3\n.5\n"1,234"\n12 EUR\n')
+    found = columns(path, by=())
+    assert found.values[:5].tolist() == [12, 1000, -np.inf, 3, 0.5]
+    assert [(cell.row, cell.text) for cell in found.unreadable] == [(5, "1,234"), (6, "12 EUR")]
+    assert found.n_unreadable == 2
+
+
+def test_text_among_a_million_numbers_is_found_in_its_row(tmp_path):
+    # Enough rows for DuckDB to read the file in several threads, and to guess numbers from the first ones.
+    path = tmp_path / "x.csv"
+    lines = [str(i) for i in range(400_000)]
+    lines[345_678] = "oops"
+    path.write_text("v\n" + "\n".join(lines) + "\n")
+    found = columns(path, by=())
+    assert [(cell.row, cell.text) for cell in found.unreadable] == [(345_678, "oops")]
+    assert np.array_equal(np.delete(found.values, 345_678), np.delete(np.arange(400_000.0), 345_678))
+
+
+def test_rows_that_come_out_of_order_are_put_back():
+    table = pa.table({"n": [3, 1, 2], "v": [30, 10, 20]})
+    assert _in_order(table)["v"].to_pylist() == [10, 20, 30]
+
+
+def test_text_in_json_lines(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"v": 1, "k": "a"}\n{"v": "two", "k": 3}\n{"k": "a"}\n')
+    found = columns(path)
+    assert [(cell.row, cell.text) for cell in found.unreadable] == [(1, "two")]
+    assert np.isnan(found.values[2])
+    assert found.labels == [("3",), ("a",)]
+
+
+def test_what_is_refused(tmp_path):
+    path = write(tmp_path, "csv")
+    with pytest.raises(ValueError, match=r"data\.csv: --value 'w' is not a column: there are 'v', 'k'"):
+        columns(path, value="w")
+    with pytest.raises(ValueError, match="--by 'kk' is not a column: did you mean 'k'"):
+        columns(path, by=("kk",))
+    with pytest.raises(FileNotFoundError, match=r"no file is called .*date\.csv': did you mean .*data\.csv"):
+        columns(tmp_path / "date.csv")
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        columns(tmp_path / "no" / "x.csv")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        columns(tmp_path)
+    (tmp_path / "x.xyz").write_text("v\n1\n")
+    with pytest.raises(ValueError, match="--format csv"):
+        columns(tmp_path / "x.xyz")
+    assert columns(tmp_path / "x.xyz", by=(), kind="csv").values.tolist() == [1]
+    with pytest.raises(ValueError, match="csv and jsonl: give one kind"):
+        columns(path, write(tmp_path, "jsonl"))
+    with pytest.raises(ValueError, match="--format xls is not one of csv"):
+        columns(path, kind="xls")
+    with pytest.raises(ValueError, match="cannot be read as parquet"):
+        columns(path, kind="parquet")
+    with pytest.raises(ValueError, match="cannot be read as arrow"):
+        columns(path, kind="arrow")
+    (tmp_path / "empty.csv").write_text("v,k\n")
+    with pytest.raises(ValueError, match="has no rows"):
+        columns(tmp_path / "empty.csv")
+    pa.parquet.write_table(pa.table({"v": [[1.0]], "k": ["a"]}), tmp_path / "list.parquet")
+    with pytest.raises(ValueError, match=r"--value v holds DOUBLE\[\] values, but numbers are needed"):
+        columns(tmp_path / "list.parquet")
+
+
+def test_names_are_data(tmp_path):
+    path = tmp_path / "o'x[1]*.csv"
+    path.write_text('"a ""b"" ; drop","k"\n1,x\n2,x\n')
+    found = columns(path, value='a "b" ; drop')
+    assert found.values.tolist() == [1, 2]
+
+
+def test_a_missing_package_gives_the_command_that_installs_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(ModuleNotFoundError, match=r"read by duckdb: pip install 'outvote\[tables\]'"):
+        columns(write(tmp_path, "csv"))
+
+
+def test_rows_that_stay_in_their_files(tmp_path):
+    for name, text in (("a.csv", "id,k,v\n1,x,1\n2,,2\n"), ("b.csv", "id,k,v\n3,x,oops\n")):
+        (tmp_path / name).write_text(text)
+    with Source([str(tmp_path / "*.csv")]) as source:
+        rows = source.relation("v", ("k",), "id", "corrupt").fetchall()
+        assert sorted(rows, key=lambda row: row[-1]) == [(1.0, "x", 1), (2.0, "", 2), (None, "x", 3)]
+        with pytest.raises(ValueError, match=r"no number in row 1 of .*b\.csv: 'oops'"):
+            source.relation("v", (), "id", "raise")
+        with pytest.raises(ValueError, match=r"--row-id k is no whole number in 2 rows: name a column of integers"):
+            source.relation("v", (), "k", "corrupt")
