@@ -270,7 +270,7 @@ def _suspects(answer: Suspects) -> list[Any]:
     table = _table(heads, len(answer.by) + files)
     for one in answer.suspects:
         value = _text(repr(_clean(one.text))) if one.value is None else f"{one.value:.10g}"
-        where = [_text(one.file)] if files else []
+        where = [_text(one.file, widest=None)] if files else []
         table.add_row(*where, *map(_label, one.group), str(one.row), value, f"{one.score:.3f}")
     return [title, table] if answer.suspects else [f"no row of {_count(answer.n)} stands out"]
 
