@@ -233,6 +233,14 @@ def test_the_users_connection_is_left_as_it_was():
     assert [sorted(connection.sql(sql).fetchall()) for sql in about] == before
 
 
+def test_a_connection_that_looks_for_no_names_in_python():
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT range::DOUBLE AS x, range % 2 AS g FROM range(100)")
+    connection.execute("SET python_enable_replacements = false")
+    answer = ov.scan(connection.table("t")).mean("x", by="g")
+    assert answer.to_arrow_table()["n"].to_pylist() == [50, 50]
+
+
 # --- which files -------------------------------------------------------------------------------------------------
 
 
@@ -264,6 +272,8 @@ def test_globs_lists_and_folders(tmp_path):
     assert agrees(asked((tmp_path / "d0" / "a.parquet", str(tmp_path / "d[12]" / "a.parquet"))), in_order)
     overlapping = [tmp_path / "d0" / "a.parquet", str(tmp_path / "*" / "a.parquet")]
     assert agrees(asked(overlapping), in_order)  # each file once
+    again = [tmp_path / "d0" / "a.parquet", f"{tmp_path}//d1/a.parquet", f"{tmp_path}/d1/../d0/a.parquet"]
+    assert agrees(asked(again), np.concatenate([parts[0], parts[2]]))
     with pytest.raises(IsADirectoryError, match=r"is a folder: name its files, such as '.*d0/\*\.parquet'"):
         ov.scan(tmp_path / "d0")
 
@@ -680,8 +690,9 @@ def test_a_closed_connection_is_an_error():
     connection.execute("CREATE TABLE t AS SELECT 1.0 AS x")
     scan = ov.scan(connection, table="t")
     connection.close()
-    with pytest.raises(ValueError, match=r"cannot be read: .*[Cc]onnection"):
-        scan.mean("x")
+    for ask in (lambda: scan.mean("x"), lambda: ov.scan(connection, table="t")):
+        with pytest.raises(ValueError, match=r"DuckDB table 't' cannot be read: .*[Cc]onnection"):
+            ask()
 
 
 def test_what_a_scan_calls_itself(tmp_path):

@@ -438,6 +438,19 @@ def test_row_ids_are_checked(kind):
         ov.scan(kind({"x": X[:3], "id": gap}), row_id="id").mean("x", contamination=0)
 
 
+def test_names_that_are_none():
+    with pytest.raises(ValueError, match=r"source has two columns of one name: .*'a' 2 times"):
+        ov.scan(pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]))
+    numbered = ov.scan(pd.DataFrame([[1.0, 2.0]], columns=[0, 1]))
+    with pytest.raises(ValueError, match="column='x' is not a column: there are 0, 1"):
+        numbered.mean("x")
+    for frame in (pd.DataFrame({"x": X}), pl.LazyFrame({"x": X}), duckdb.sql("SELECT 1.0 AS x")):
+        with pytest.raises(TypeError, match=r"row_id=\['x'\] must be a name"):
+            ov.scan(frame, row_id=["x"])
+    with pytest.raises(TypeError, match="table=3 must be a name"):
+        ov.scan(duckdb.connect(), table=3)
+
+
 @pytest.mark.parametrize("labels", [["a", None, "b"], [1.5, math.nan, 2.5], [1.5, None, 2.5]])
 def test_keys_that_are_missing(kind, labels):
     frame = kind({"x": X[:3], "g": labels})

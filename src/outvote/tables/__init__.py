@@ -52,6 +52,9 @@ def scan(
     >>> print(ov.scan(frame).mean("rent", contamination=3, assume=ov.Bounded(0, 20), rng=0))
     mean 9.3 ± 2.4 (certified 95 %, 11 blocks of 64 to 109, survives 5 corrupt rows)
     """
+    for argument, name in (("row_id", row_id), ("table", table)):
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"{argument}={name!r} must be a name")
     if hash not in ("portable", "native"):
         raise ValueError(f"hash={hash!r} is neither 'portable' nor 'native'")
     home = type(source).__module__.partition(".")[0]

@@ -9,6 +9,7 @@ import difflib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +76,10 @@ class Engine(ABC):
     def names(self) -> list[str]:
         """Return the names of the columns."""
 
+    def n_rows(self) -> int | None:
+        """Return the number of rows where it is known without reading any; the rows are then taken to be finite."""
+        return None
+
     @abstractmethod
     def tally(self, query: Query) -> dict[Key, Tally]:
         """Count the rows of each group; refuse a key that is NULL and a column that holds no numbers."""
@@ -139,23 +144,20 @@ class Scan:
         by : str or sequence of str, optional
             Keys: one answer for each group. A count of corrupt rows applies to each group, and so does the confidence.
         contamination, confidence, assume, rng, vote, n_blocks, nan_policy, alternative, simultaneous
-            As for `outvote.mean`; NULL is NaN.
+            As for `outvote.mean`; NULL is NaN, and "auto" means 1 000 001 blocks at most.
 
         Returns
         -------
         RobustEstimate, or a table of the kind the data came in
             With `by` a table, sorted by the keys: the keys, estimate, low, high, radius, provenance, n, blocks,
-            survives (how many corrupt rows the blocks outvote), and a note that says what is wrong where there is no
+            survives (how many corrupt rows the vote allows for), and a note that says what is wrong where there is no
             answer or no radius; for several columns a line for each, with its name as `column`.
         """
         query = self._query(column, by)
         settings = _settings(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks)
         assumed = per_column(assume, len(query.columns))
         ask = settings.ask(len(assumed) if simultaneous else 1)
-        tallies = self._checked(query, settings)
-        plans = _plans(tallies, settings, n_blocks, assumed, ask, must=by is None)
-        blocks = {key: plan.n_blocks for key, plan in plans.items() if isinstance(plan, BlockPlan)}
-        summaries = self._engine.summaries(query, blocks, settings.seed) if blocks else {}
+        tallies, plans, summaries = self._summed(query, settings, n_blocks, assumed, ask)
         one_column = isinstance(column, str)
         found: dict[Key, RobustEstimate | str] = {}
         for key, plan in plans.items():
@@ -325,6 +327,25 @@ class Scan:
             raise ValueError(f"by={clash!r} has the name of a column of the answer: rename it")
         return Query(columns, keys)
 
+    def _summed(
+        self, query: Query, settings: Settings, n_blocks: NBlocks, assumed: Sequence[Any], ask: Ask
+    ) -> tuple[dict[Key, Tally], dict[Key, BlockPlan | str], dict[Key, BlockSummary]]:
+        """Count the rows, choose the blocks, and sum them up; at once where the number of rows is known before."""
+        n_rows = None if query.by else self._engine.n_rows()
+        if n_rows:
+            with suppress(ValueError):  # what is wrong is said after the count
+                found = self._summed_as({(): Tally(n_rows, 0, 0)}, query, settings, n_blocks, assumed, ask)
+                if found[2][()].n_rows == n_rows:  # else some rows are not finite
+                    return found
+        return self._summed_as(self._checked(query, settings), query, settings, n_blocks, assumed, ask)
+
+    def _summed_as(
+        self, tallies: dict[Key, Tally], query: Query, settings: Settings, n_blocks: NBlocks, assumed: Any, ask: Ask
+    ) -> tuple[dict[Key, Tally], dict[Key, BlockPlan | str], dict[Key, BlockSummary]]:
+        plans = _plans(tallies, settings, n_blocks, assumed, ask, must=not query.by)
+        blocks = {key: plan.n_blocks for key, plan in plans.items() if isinstance(plan, BlockPlan)}
+        return tallies, plans, self._engine.summaries(query, blocks, settings.seed) if blocks else {}
+
     def _checked(self, query: Query, settings: Settings) -> dict[Key, Tally]:
         """Count the rows, and apply the NaN policy to the counts."""
         tallies = self._engine.tally(query)
@@ -374,7 +395,8 @@ def _line(found: RobustEstimate | str, n_rows: int, j: int) -> tuple[Any, ...]:
     note = found.certificate.note if found.certificate.provenance == "none" else ""
     plan = found.plan
     assert isinstance(plan, BlockPlan)
-    return (*numbers, found.certificate.provenance, plan.n_rows, plan.n_blocks, plan.survives, note)
+    survives = plan.survives if plan.vote == "median" else plan.n_corrupt
+    return (*numbers, found.certificate.provenance, plan.n_rows, plan.n_blocks, survives, note)
 
 
 def _names(given: Any, argument: str) -> tuple[str, ...]:
@@ -512,7 +534,7 @@ def _sortable(key: Any) -> Any:
 def check_name(argument: str, name: str, there: Sequence[str]) -> None:
     """Refuse the name of a column that is not there."""
     if name not in there:
-        near = difflib.get_close_matches(str(name), there, 1)
+        near = difflib.get_close_matches(str(name), map(str, there), 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, there[:20]))}"
         raise ValueError(f"{argument}={name!r} is not a column: {hint}")
 

@@ -102,7 +102,10 @@ def paths_of(source: Any) -> list[str]:
     kinds = {_kind(name) for name in found}
     if len(kinds) > 1:
         raise ValueError(f"source mixes {' and '.join(sorted(kinds))} files: give one kind")
-    return list(dict.fromkeys(found))
+    once: dict[str, str] = {}
+    for name in found:
+        once.setdefault(os.path.abspath(name), name)
+    return list(once.values())
 
 
 def _kind(name: str) -> str:
@@ -146,6 +149,9 @@ class _Relation:
         """Write down a column of integers."""
         return quoted(name)
 
+    #: Rows, where they are known without reading any.
+    n_rows: int | None = None
+
     @property
     def place(self) -> str:
         """What a statement reads from."""
@@ -157,7 +163,12 @@ class _Relation:
 
     def frame(self, outvote_answer: Any) -> Any:
         """Turn an Arrow table, which DuckDB finds by its name here, into a relation of the same connection."""
-        return self._relation.query("outvote_source", "SELECT * FROM outvote_answer")
+        import duckdb
+
+        try:
+            return self._relation.query("outvote_source", "SELECT * FROM outvote_answer")
+        except duckdb.Error:  # it was told not to look for names here
+            return duckdb.from_arrow(outvote_answer)
 
 
 class _Table(_Relation):
@@ -171,6 +182,8 @@ class _Table(_Relation):
                 super().__init__(connection.table(quoted(table)))
             except duckdb.Error:
                 super().__init__(connection.table(table))  # a table of another schema, perhaps
+        except duckdb.ConnectionException as error:
+            raise _readable(error, f"DuckDB table {table!r}") from None
         except duckdb.Error:
             lists = (
                 "SELECT table_name FROM duckdb_tables() UNION SELECT view_name FROM duckdb_views() WHERE NOT internal"
@@ -240,18 +253,28 @@ class _Parquet(_Files):
     _reader = "read_parquet(getvariable('files'), union_by_name := true, hive_partitioning := false)"
 
     @cached_property
-    def _schemas(self) -> dict[str, Any]:
+    def _footers(self) -> dict[str, Any]:
         import pyarrow.parquet as pq
 
-        return {path: pq.read_schema(path) for path in self._paths}
+        return {path: pq.read_metadata(path) for path in self._paths}
+
+    @property
+    def n_rows(self) -> int | None:  # type: ignore[override]
+        """Rows of all files, from their footers, if these can be read."""
+        try:
+            return sum(footer.num_rows for footer in self._footers.values())
+        except (OSError, ValueError):
+            return None
 
     def prepare(self, numbers: tuple[str, ...], others: tuple[str, ...]) -> None:
         """Refuse files that lack a column, or have text for numbers: DuckDB would take them for NULL, or for text."""
         if len(self._paths) == 1:
             return
+        schemas = {path: footer.schema.to_arrow_schema() for path, footer in self._footers.items()}
         for name in (*numbers, *others):
-            kinds = {path: schema.field(name).type if name in schema.names else None
-                     for path, schema in self._schemas.items()}  # fmt: skip
+            kinds = {
+                path: schema.field(name).type if name in schema.names else None for path, schema in schemas.items()
+            }
             lacking = next((path for path, kind in kinds.items() if kind is None), None)
             if lacking is not None:
                 raise ValueError(
@@ -270,9 +293,7 @@ class _Parquet(_Files):
             return _POSITION
         if len(self._paths) == 1:
             return "file_row_number"
-        sql = "SELECT file_name, num_rows FROM parquet_file_metadata(getvariable('files'))"
-        counts = dict(self._connection.execute(sql).fetchall())
-        self._set("firsts", np.cumsum([0, *(counts[path] for path in self._paths)]).tolist())
+        self._set("firsts", np.cumsum([0, *(footer.num_rows for footer in self._footers.values())]).tolist())
         return "getvariable('firsts')[file_index::BIGINT + 1]::BIGINT + file_row_number"
 
 
@@ -335,6 +356,12 @@ class DuckEngine(Engine):
     def frame(self, columns: dict[str, list[Any]]) -> Any:
         """Make a relation, or an Arrow table where the data are files."""
         return self._source.frame(super().frame(columns))
+
+    def n_rows(self) -> int | None:
+        """Return what the files themselves say, where rows are numbered by their place."""
+        known = self._source.n_rows if self._row_id is None else None
+        self._small = known is not None and known < _PRIME
+        return known
 
     def key_type(self, name: str) -> Any:
         """Return the Arrow type of a key."""
@@ -410,10 +437,10 @@ class DuckEngine(Engine):
         return known
 
     def _blocked(self, query: Query, n_blocks: Mapping[Key, int], seed: int) -> str:
-        """The finite rows, with the number of their group (`owner`) and of their block."""
+        """The finite rows, with the number of their block, and of their group (`owner`) where there are groups."""
         rows = f"SELECT * FROM ({self._selected(query)}) WHERE NOT missing AND NOT infinite"
         if not query.by:
-            return f"SELECT *, 0 AS owner, h % {int(n_blocks[()])} AS block FROM ({self._hashed(rows, seed)})"
+            return f"SELECT *, h % {int(n_blocks[()])} AS block FROM ({self._hashed(rows, seed)})"
         # The numbers of blocks, a line for each group, in a table of DuckDB's that holds the labels as data.
         kinds = [self._kind(name) for name in query.by]
         lines = []
@@ -453,7 +480,8 @@ class DuckEngine(Engine):
         def lines(unit: float) -> Lines:
             values = [f"v{j}" if unit == 1 else f"v{j} * {unit!r}::DOUBLE" for j in each]
             sums = [f"avg({v})" for v in values] + [f"var_pop({v})" for v in values]
-            sql = f"SELECT owner, block, count(*), {', '.join(sums)} FROM ({rows}) GROUP BY owner, block"
+            owner, groups = ("owner", "owner, block") if query.by else ("0", "block")
+            sql = f"SELECT {owner}, block, count(*), {', '.join(sums)} FROM ({rows}) GROUP BY {groups}"
             owners, blocks, counts, *found = (column.to_numpy() for column in self._arrow(sql).columns)
             means, variances = np.array(found).reshape(2, len(each), -1).transpose(0, 2, 1)
             return Lines(owners, blocks, counts, means, variances)

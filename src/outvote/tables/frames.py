@@ -36,9 +36,9 @@ def frame_engine(source: Any, row_id: str | None) -> Engine:
             f"source is a {type(source).__name__}: give a dataframe (pandas, polars, pyarrow, dask), a DuckDB relation "
             "or connection, or the path of Parquet or CSV files"
         ) from None
-    if isinstance(frame, nw.LazyFrame):
-        return LazyEngine(frame, row_id)
-    return EagerEngine(frame, row_id)
+    except nw.exceptions.DuplicateError as error:
+        raise ValueError(f"source has two columns of one name: {' '.join(str(error).split())}") from None
+    return (LazyEngine if isinstance(frame, nw.LazyFrame) else EagerEngine)(frame, row_id)
 
 
 def check_row_id(row_id: str | None, names: list[str], is_integer: bool | None) -> None:
@@ -113,7 +113,6 @@ class EagerEngine(Engine):
 
     def tally(self, query: Query) -> dict[Key, Tally]:
         """Count the rows of each group."""
-        check_kinds(self._schema, query)
         return added(tallied(values, keys) for _, values, keys in self._chunks(query))
 
     def _ids(self, low: int, n_rows: int) -> NDArray[np.int64]:
@@ -272,7 +271,9 @@ class LazyEngine(Engine):
         check_kinds(self._schema, query)
         backend = self._frame.implementation
         if query.by and not backend.is_polars():
-            raise ValueError(f"by={list(query.by)!r}: groups of a {self} are not known how to count, collect it first")
+            raise ValueError(
+                f"by={list(query.by)!r}: a {self} is asked for one answer, not for groups: collect it first"
+            )
         if self._row_id is not None and self._schema[self._row_id] in (nw.UInt64, nw.Int128, nw.UInt128):
             largest = self._collected(self._frame.select(self._column(self._row_id).max())).item()
             if largest is not None and largest >= 2**63:
