@@ -21,6 +21,10 @@ $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[all,dev,bench]'
 	@touch $@
 
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
 .PHONY: help
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -74,7 +78,12 @@ reproduction: $(VENV)/.dev ## Run the paper again and write docs/reproduction.md
 scale: $(VENV)/.dev ## Measure every engine up to 1e8 rows and write the table of docs/scale.md (minutes, 3 GB of disk).
 	$(BIN)/python -m benchmarks.scale
 
+.PHONY: docs
+docs: $(VENV)/.docs ## Build the documentation into out/docs; a warning is an error, and nothing is fetched.
+	$(BIN)/python -m sphinx -W --keep-going -q -E -a -b html docs $(OUT)/docs
+	@echo "open $(OUT)/docs/index.html"
+
 .PHONY: clean
 clean: ## Remove the environment and everything generated.
-	rm -rf $(VENV) $(OUT) dist build .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(OUT) docs/gallery docs/generated dist build .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
