@@ -1,6 +1,7 @@
 """How many corrupt rows overturn a conclusion: against brute force, and against adversaries."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -64,6 +65,26 @@ def test_two_samples_against_every_split(gap):
     )
     assert t.rows == expected - 1
     assert t.claim == ("difference > 0" if gap > 0 else "difference < 0")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_splits_where_rows_of_both_samples_are_corrupt_for_certain(seed):
+    a, b = samples(150, 200, 0.8, seed)
+    a[:10], b[:1] = np.nan, np.nan
+    options = {"assume": KNOWN, "vote": "soft", "rng": 2, "nan_policy": "corrupt"}
+    t = ov.tolerance(a, b, **options)
+
+    def end(sample, count, side):
+        if count < np.isnan(sample).sum():
+            return math.inf  # there are more than that
+        r = ov.mean(sample, count, 1 - 0.05 / 2, **options)
+        return r.interval.low if side > 0 else -r.interval.high
+
+    lows = {(n, count): end(sample, count, s) for n, sample, s in (("a", a, -1), ("b", b, 1)) for count in range(40)}
+    expected = next(
+        level for level in range(40) if any(lows["a", s] + lows["b", level - s] <= 0 for s in range(level + 1))
+    )
+    assert (t.rows if t.stands else None) == (expected - 1 if expected > 11 else None)
 
 
 def test_the_sentence():

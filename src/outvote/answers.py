@@ -207,13 +207,14 @@ def means_by_id(source: Source, value: str, by: Sequence[str], row_id: str, aske
             if known.estimate is None:
                 lines.append(MeanLine(group, n, average, known, None, None, None, ""))
                 continue
-            count, soft = asked.count(n), _may_be_soft(asked)
+            count, soft = asked.count(n), may_be_soft(asked)
             vote = asked.vote if soft else "median"
             lines.append(MeanLine(group, n, average, known, count, count if soft else survives, blocks, vote))
     return Means(asked, str(source), value, tuple(by), lines)
 
 
-def _may_be_soft(asked: Asked) -> bool:
+def may_be_soft(asked: Asked) -> bool:
+    """Whether blocks can vote otherwise than by their median: a soft vote needs a known scale."""
     scaled = asked.assume is not None and has_scale(asked.assume)
     return asked.vote in ("soft", "clipped") or (asked.vote == "auto" and scaled)
 
@@ -303,6 +304,18 @@ def compare(
     """Compare the means of variants with that of a baseline; the smallest label is the baseline by default."""
     columns.check(asked.nan)
     (by,) = columns.keys
+    groups, first, left_out = variants(columns, baseline)
+    found = []
+    for other in groups:
+        if other != first:
+            progress(f"{other} against {first}")
+            found.append(_compared(first, groups[first], other, groups[other], asked))
+    return Comparisons(asked, source, columns.name, by, first, left_out, found)
+
+
+def variants(columns: Columns, baseline: str | None) -> tuple[dict[str, NDArray[np.float64]], str, int]:
+    """Return the rows of each variant, the baseline (by default the smallest label), and how many rows have none."""
+    (by,) = columns.keys
     groups = {group.label[0]: group.values for group in columns.groups()}
     left_out = len(groups.pop(None, ()))
     labels = [label for label in groups if label is not None]
@@ -310,12 +323,7 @@ def compare(
         there = f"the one value {labels[0]!r}" if labels else "no value"
         raise ValueError(f"--by {by} has {there}, but a comparison needs two")
     first = labels[0] if baseline is None else _among(baseline, labels, by)
-    found = []
-    for other in labels:
-        if other != first:
-            progress(f"{other} against {first}")
-            found.append(_compared(first, groups[first], other, groups[other], asked))
-    return Comparisons(asked, source, columns.name, by, first, left_out, found)
+    return {label: groups[label] for label in labels}, first, left_out
 
 
 def _among(baseline: str, labels: list[str], by: str) -> str:

@@ -1,4 +1,4 @@
-"""The command line: ``outvote mean``, ``compare``, ``plan``, ``suspects``, ``demo``, ``reproduce``.
+"""The command line: ``outvote mean``, ``compare``, ``report``, ``plan``, ``suspects``, ``demo``, ``reproduce``.
 
 Exit codes: 0 fine; 1 answered, but something has no interval or could not be done; 2 wrong usage or unreadable data.
 Everything but typer is imported by the command that needs it, so that ``outvote --help`` is quick.
@@ -203,6 +203,57 @@ def compare(
 
 
 @app.command()
+def report(
+    context: typer.Context,
+    files: Files,
+    value: Column,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="COLUMN", help="The column that names the variant; else one mean.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("report.html"),
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this one; the first by default.")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", help="Without --by: is the mean above this number? 0 by default.")
+    ] = None,
+    contamination: Corrupt = "0.01",
+    confidence: Confidence = 0.95,
+    sd: Sd = None,
+    bounds: Bounds = None,
+    kurtosis: Kurtosis = None,
+    scale: Scale = None,
+    vote: Voting = Vote.auto,
+    nan: Missing = Nan.refuse,
+    seed: Seed = 0,
+    kind: Kind = None,
+) -> None:
+    """Write a page for people: the answer, what it takes to overturn it, and how it came about.
+
+    One HTML file that needs no network. The answer is printed, too.
+    """
+    from outvote import reading, showing
+    from outvote.report import write_report
+
+    asked = _asked(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed)
+    with reading.Source(files, kind) as source, showing.working(f"reading {source}") as progress:
+        written = write_report(
+            output,
+            source.columns(value, () if by is None else (by,)),
+            asked,
+            str(source),
+            inputs=source.files,
+            command=_typed(context),
+            baseline=baseline,
+            threshold=threshold,
+            progress=progress,
+        )
+    showing.write("".join(f"{showing.clean(sentence, None)}\n" for sentence in written.sentences))
+    showing.message(f"written to {written.path}")
+    raise typer.Exit(0 if written.complete else 1)
+
+
+@app.command()
 def plan(
     rows: Annotated[int, typer.Option("--rows", min=1, help="How many rows there will be.")],
     contamination: Corrupt = "0.01",
@@ -292,6 +343,26 @@ def _form(json: bool, csv: bool) -> str:
     if json and csv:
         raise ValueError("--json and --csv do not go together: take one")
     return "json" if json else "csv" if csv else "table"
+
+
+def _typed(context: typer.Context) -> str:
+    """Return the command with the options that were given, in words that a shell takes as they are."""
+    import shlex
+
+    options, files = [], []
+    for parameter in context.command.params:
+        name, given = str(parameter.name), context.params.get(str(parameter.name))
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        words = [str(one) for one in (given if isinstance(given, (list, tuple)) else [given])]
+        if parameter.param_type_name == "argument":
+            files = words
+        else:
+            options += [parameter.opts[0], *words]
+    dashed = any(file.startswith("-") and file != "-" for file in files)
+    words = [*options, "--", *files] if dashed else [*files, *options]
+    return shlex.join(["outvote", str(context.info_name), *words])
 
 
 def _once(by: list[str] | None) -> tuple[str, ...]:

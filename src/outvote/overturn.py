@@ -193,7 +193,11 @@ def tolerance(
             for s in range(2)
         ]
         sides = [lower(rows[0], -sign, own[0]), lower(rows[1], sign, own[1])]
-        clean = [side(fewest) for side in sides]
+        certain = [
+            int(_fewest_corrupt([sample], share, adversary, settings | one).plan.n_corrupt)  # type: ignore[arg-type]
+            for sample, one in zip(rows, own, strict=True)
+        ]
+        fewest, clean = sum(certain), [side(count) for side, count in zip(sides, certain, strict=True)]
         found = [
             _descend(side, sign * bound - other, len(sample))
             for side, other, sample in zip(sides, reversed(clean), rows, strict=True)

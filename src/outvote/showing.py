@@ -69,7 +69,7 @@ def write(text: str) -> None:
 
 def message(text: str) -> None:
     """Write a line to standard error."""
-    print(f"outvote: {_clean(text, None)}", file=sys.stderr)
+    print(f"outvote: {clean(text, None)}", file=sys.stderr)
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def working(what: str) -> Iterator[Progress]:
     from rich.markup import escape
 
     with Console(stderr=True).status(escape(what)) as status:
-        yield lambda text: status.update(escape(_clean(text)))
+        yield lambda text: status.update(escape(clean(text)))
 
 
 def document(answer: Answer) -> dict[str, Any]:
@@ -181,15 +181,15 @@ def _parts(answer: Answer) -> list[Any]:
 
 def _means(answer: Means) -> list[Any]:
     keys = answer.by
-    title = f"mean of {_clean(answer.value)}, {percent(answer.asked.confidence)} intervals"
+    title = f"mean of {clean(answer.value)}, {percent(answer.asked.confidence)} intervals"
     table = _table([*keys, "rows", "plain", "robust", "low", "high", "grounds", "survives"], len(keys))
     for line in answer.groups:
         value = line.mean
         table.add_row(
             *map(_label, line.group),
             _count(line.n),
-            _number(line.plain, value.radius),
-            _text(_number(value.estimate, value.radius), "bold"),
+            rounded(line.plain, value.radius),
+            _text(rounded(value.estimate, value.radius), "bold"),
             *_ends(value),
             value.provenance if value.estimate is not None else "no answer",
             _count(line.survives),
@@ -203,7 +203,7 @@ def _means(answer: Means) -> list[Any]:
             levels.add_row(
                 *map(_label, level.group),
                 _count(level.corrupt),
-                _number(value.estimate, value.radius),
+                rounded(value.estimate, value.radius),
                 *_ends(value),
                 value.provenance,
             )
@@ -214,20 +214,20 @@ def _means(answer: Means) -> list[Any]:
 def _comparisons(answer: Comparisons) -> list[Any]:
     parts: list[Any] = []
     for one in answer.comparisons:
-        sides = [f"{_clean(one.other)} ({_count(one.n_other)} rows)"]
-        sides.append(f"{_clean(answer.baseline)} ({_count(one.n_baseline)} rows)")
-        title = f"{_clean(answer.value)}: {' against '.join(sides)}, {percent(answer.asked.confidence)} intervals"
+        sides = [f"{clean(one.other)} ({_count(one.n_other)} rows)"]
+        sides.append(f"{clean(answer.baseline)} ({_count(one.n_baseline)} rows)")
+        title = f"{clean(answer.value)}: {' against '.join(sides)}, {percent(answer.asked.confidence)} intervals"
         table = _table(("", "plain", "robust", "low", "high", "grounds"), 1)
         table.add_row(
             "difference of means",
-            _number(one.plain, one.difference.radius),
-            _text(_number(one.difference.estimate, one.difference.radius), "bold"),
+            rounded(one.plain, one.difference.radius),
+            _text(rounded(one.difference.estimate, one.difference.radius), "bold"),
             *_ends(one.difference),
             one.difference.provenance,
         )
         for name, value in (("relative lift", one.lift), ("probability of superiority", one.superiority)):
             table.add_row(name, "", _share(value.estimate), *map(_share, (value.low, value.high)), value.provenance)
-        parts += [*([""] if parts else []), title, table, _clean(one.sentence, None)]
+        parts += [*([""] if parts else []), title, table, clean(one.sentence, None)]
     return parts
 
 
@@ -269,7 +269,7 @@ def _suspects(answer: Suspects) -> list[Any]:
     title = f"the most suspect of {_count(answer.n)} rows, by how often their block is voted out"
     table = _table(heads, len(answer.by) + files)
     for one in answer.suspects:
-        value = _text(repr(_clean(one.text))) if one.value is None else f"{one.value:.10g}"
+        value = _text(repr(clean(one.text))) if one.value is None else f"{one.value:.10g}"
         where = [_text(one.file, widest=None)] if files else []
         table.add_row(*where, *map(_label, one.group), str(one.row), value, f"{one.score:.3f}")
     return [title, table] if answer.suspects else [f"no row of {_count(answer.n)} stands out"]
@@ -283,7 +283,7 @@ def _remarks(answer: Answer, *, hints: bool) -> Iterator[str]:
         notes: dict[str, list[str]] = {}
         for line in answer.groups:
             if line.mean.note:
-                label = ", ".join("(none)" if part is None else _clean(part) for part in line.group)
+                label = ", ".join("(none)" if part is None else clean(part) for part in line.group)
                 notes.setdefault(line.mean.note, []).append(label)
         for note, labels in notes.items():
             more = f" and {len(labels) - 3} more groups" if len(labels) > 3 else ""
@@ -313,10 +313,10 @@ def _remarks(answer: Answer, *, hints: bool) -> Iterator[str]:
 
 
 def _ends(value: Value) -> list[str]:
-    return [_number(end, value.radius) for end in (value.low, value.high)]
+    return [rounded(end, value.radius) for end in (value.low, value.high)]
 
 
-def _number(value: float | None, radius: float | None) -> str:
+def rounded(value: float | None, radius: float | None) -> str:
     """Write a number with the digits that its radius leaves."""
     if value is None:
         return "–"
@@ -341,10 +341,10 @@ def _text(text: str, style: str = "", widest: int | None = _WIDEST) -> Any:
     """Text that is taken as it is: no markup, no control characters."""
     from rich.text import Text
 
-    return Text(_clean(text, widest), style=style)
+    return Text(clean(text, widest), style=style)
 
 
-def _clean(text: str, widest: int | None = _WIDEST) -> str:
+def clean(text: str, widest: int | None = _WIDEST) -> str:
     """Replace what does not print, and cut what is too long."""
     plain = "".join(c if c.isprintable() else "�" for c in text)
     return plain if widest is None or len(plain) <= widest else plain[: widest - 1] + "…"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import math
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
-from importlib.resources import files
 from numbers import Integral, Real
 from pathlib import Path
-from string import Template
 from typing import Any
 from urllib.parse import quote
 
@@ -20,6 +17,7 @@ import numpy as np
 
 from outvote.experiments.base import Outcome, Table, Verdict
 from outvote.files import write_text
+from outvote.pages import fill
 from outvote.plotting.base import spaced
 
 TITLE = "A Median-of-Means study, made anew"
@@ -46,22 +44,18 @@ def write_index(outcomes: Sequence[Outcome], folder: Path) -> Path:
     The page needs no other file and no network. It embeds the figures ``NAME.svg`` of `folder` and links to the files
     that are there, so it is written last.
     """
-    package = files("outvote.experiments")
-    style, script, template = (package.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js", "html"))
     groups = _groups(outcomes)
     body = [_overview(f"Claims {kind}", chosen) for kind, chosen in groups]
     for kind, chosen in groups:
         body += [f"<h2>Experiments {kind}</h2>", *(_section(outcome, folder) for outcome in chosen)]
-    page = Template(template).substitute(
-        policy=f"default-src 'none'; img-src data:; style-src {_allowed(style)}; script-src {_allowed(script)}",
+    page = fill(
+        "outvote.experiments",
         title=escape(TITLE),
         paper=escape(PAPER),
         summary=escape(_summary(outcomes)),
         notice=f'<p class="notice">{escape(QUICK)}</p>' if _any_quick(outcomes) else "",
         contents="\n".join(f"<li>{_sign(outcome)}{_link(outcome)}</li>" for _, chosen in groups for outcome in chosen),
         body="\n".join(body),
-        style=style,
-        script=script,
     )
     return write_text(folder / "index.html", page)
 
@@ -190,11 +184,6 @@ def _pairs(items: dict[str, Any], between: str) -> str:
 
 
 # ---------------------------------------------------------------- HTML
-
-
-def _allowed(text: str) -> str:
-    """Name a style sheet or script in the page's policy, which forbids all others."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _verdict(verdict: Verdict, *, badge: bool = False) -> str:

@@ -1,0 +1,427 @@
+"""The report: what it says, and the page in a browser."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import re
+import shlex
+from dataclasses import replace
+from html import unescape
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import outvote as ov
+from outvote import cli
+from outvote.answers import Asked
+from outvote.report import curves
+
+NASTY = """<b id="x">B</b> & "q" 'r' ${y} </script><script>window.hit = 1</script>"""[:40]
+IMAGE = '<img src=x onerror="window.hit = 1">'
+
+
+def write(path, heads, *columns):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(heads)
+        writer.writerows(zip(*columns, strict=True))
+    return path
+
+
+def run(*arguments):
+    result = CliRunner().invoke(cli.app, [str(one) for one in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def samples():
+    rng = np.random.default_rng(0)
+    return rng.normal(10.0, 2.0, 800).round(3), rng.normal(11.0, 2.0, 1200).round(3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Reports of two variants, of one mean, and of data full of markup."""
+    folder = tmp_path_factory.mktemp("report")
+    a, b = samples()
+    values, labels = np.concatenate([a, b]), ["A"] * len(a) + ["B"] * len(b)
+    data = write(folder / "ab.csv", ["variant", "revenue"], labels, values)
+    cells, marked = values.astype(str).tolist(), [NASTY if label == "B" else label for label in labels]
+    cells[3], cells[4], marked[5] = IMAGE, "", ""
+    nasty = write(folder / "nasty.csv", ["</script><i>k", NASTY], marked, cells)
+    for name, options in {
+        "ab": (data, "--value", "revenue", "--by", "variant", "--sd", "2.5"),
+        "one": (data, "--value", "revenue", "--threshold", "9.5", "--contamination", "5"),
+        "nasty": (
+            nasty,
+            "--baseline",
+            "A",
+            "--value",
+            NASTY,
+            "--by",
+            "</script><i>k",
+            "--nan",
+            "corrupt",
+            "--sd",
+            "2.5",
+        ),
+    }.items():
+        done = run("report", *options, "-o", folder / f"{name}.html")
+        assert done.exit_code == 0
+        (folder / f"{name}.txt").write_text(done.stdout)
+    return folder
+
+
+def embedded(path):
+    text = path.read_text("utf-8")
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text)[1])
+
+
+# ---------------------------------------------------------------- what is computed
+
+
+@pytest.mark.parametrize("assume", [ov.FiniteVariance(2.5), None])
+def test_a_curve_is_overturned_where_the_tolerance_says(assume):
+    a, b = samples()
+    b = b if assume else b + 1
+    asked = Asked(assume=assume, contamination=2)
+    found = curves.curve([a, b], asked)
+    assert found.start == found.assumed == 4
+    assert found.stands == ov.tolerance(a, b, **asked.options).rows > 4
+    assert [found.at(count)[1] for count in (4, found.stands, found.stands + 1)] == [1, 1, 0]
+    turned = curves.curve([b, a], asked)
+    assert turned.at(turned.assumed)[1] == -1
+    assert turned.stands == found.stands
+
+
+def test_an_interval_covers_every_split():
+    a, b = samples()
+    asked = Asked(assume=ov.FiniteVariance(2.5), contamination=2)
+    found = curves.curve([a, b], asked)
+    options = asked.options | {"confidence": 0.975}
+    for count in (4, 9, 30):
+        sides = [[ov.mean(x, t, **options).interval for t in range(count + 1)] for x in (a, b)]
+        value, _ = found.at(count)
+        assert value.low <= min(sides[1][count - t].low - sides[0][t].high for t in range(count + 1)) + 1e-12
+        assert value.high >= max(sides[1][count - t].high - sides[0][t].low for t in range(count + 1)) - 1e-12
+        assert value.low < value.estimate < value.high
+
+
+def test_one_mean_agrees_with_the_sensitivity():
+    x = np.concatenate(samples())
+    asked = Asked(contamination=5)
+    found = curves.curve([x], asked, bound=9.5)
+    levels = [5, found.stands, found.stands + 1]
+    table = ov.sensitivity(x, levels=levels, **asked.options)
+    assert (table.low > 9.5).tolist() == [True, True, False]
+    assert [found.at(level)[1] for level in levels] == [1, 1, 0]
+    assert found.at(5)[0].low == table.low[0]
+    assert found.at(5)[0].estimate == table.estimate[0]
+
+
+def test_gross_errors_do_no_harm_where_they_are_allowed_for():
+    """They turn the means around for whoever trusts every row, and not for whoever allows for them."""
+    a, b = samples()
+    a, b = np.r_[a, np.full(10, 1e4)], b + 4
+    asked = Asked(contamination=12, vote="median")
+    found = curves.curve([a, b], asked)
+    assert found.settled
+    value, verdict = found.at(found.assumed)
+    assert verdict == 1
+    close = ov.difference(a, b, 12, **asked.options)
+    assert value.estimate == pytest.approx(close.estimate, abs=0.1)  # dealt into other blocks
+    assert value.low == pytest.approx(close.interval.low, abs=2)
+    assert value.high - value.low < 2 * (close.interval.high - close.interval.low)
+    assert found.at(0)[0].estimate < -10
+    # Without allowing for them nothing is settled, as the tolerance says.
+    trusting = curves.curve([a, b], replace(asked, contamination=0))
+    tolerance = ov.tolerance(a, b, **asked.options)
+    assert trusting.stands == tolerance.rows
+
+
+def test_not_settled_where_assumed_but_below():
+    a, b = samples()
+    asked = Asked(assume=ov.FiniteVariance(2.5), contamination=0.2)
+    found = curves.curve([a, b], asked)
+    assert not found.settled
+    assert found.start == 0
+    assert found.stands == ov.tolerance(a, b, **asked.options).rows < found.assumed
+    open_case = curves.curve([a, a + 0.01], asked)
+    assert open_case.stands is None
+    assert not open_case.verdict.any()
+
+
+def test_rows_that_give_themselves_away_are_counted_where_they_are():
+    a, b = samples()
+    a[:1], b[:3] = np.nan, np.nan
+    asked = Asked(assume=ov.FiniteVariance(2.5), contamination=5, nan="corrupt")
+    found = curves.curve([a, b], asked)
+    assert found.certain == found.stops[0] == 4
+    options = asked.options | {"confidence": 0.975}
+    low = [ov.mean(b, t, **options).interval.low for t in range(3, found.stands + 1)]
+    high = [ov.mean(a, t, **options).interval.high for t in range(1, found.stands + 1)]
+    worst = {
+        count: min(low[count - t - 3] - high[t - 1] for t in range(1, count - 2))
+        for count in (found.stands, found.stands + 1)
+    }
+    assert worst[found.stands] > 0 >= worst[found.stands + 1]
+
+
+def test_groups_too_small_for_an_answer(tmp_path):
+    a, b = samples()
+    path = write(tmp_path / "x.csv", ["k", "v"], [*["a"] * 50, "b"], [*a[:50], b[0]])
+    done = run("report", path, "--value", "v", "--by", "k", "-o", tmp_path / "x.html")
+    assert done.exit_code == 1
+    assert done.stdout.startswith("Nothing can be said of b against a if up to 0 of the 51 rows are corrupt.")
+
+
+def test_several_variants_files_and_missing_values(tmp_path):
+    a, b = samples()
+    labels, values = ["a"] * 800 + ["b"] * 1200, np.concatenate([a, b]).astype(str).tolist()
+    values[7] = ""
+    one = write(tmp_path / "one.csv", ["k", "v"], labels, values)
+    two = write(tmp_path / "two.csv", ["k", "v"], ["c"] * 1000 + [""] * 2, [*(10.02 + a[:500]), *b[:500], 1e6, 2e6])
+    output = tmp_path / "x.html"
+    done = run("report", one, two, "--value", "v", "--by", "k", "--sd", 2.5, "--nan", "omit", "-o", output)
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert [line.split(" has ")[0] for line in lines[::2]] == ["b", "c"]
+    back = run("report", one, two, "--value", "v", "--by", "k", "--sd", 2.5, "--nan", "omit", "-o", output,
+               "--contamination", 0.2, "--baseline", "b").stdout.splitlines()  # fmt: skip
+    assert back[0].startswith("It is not settled whether a or b has the larger mean v if up to 399 of the 1 999 rows")
+    assert re.fullmatch(r"b has a larger mean v than a if at most \d+ rows \(.* %\) are corrupt\.", back[1])
+    page = output.read_text("utf-8")
+    for text in (
+        "not all of them at once",
+        "Left out: 1 row without a number",
+        "Left out: 2 rows without k",
+        "two.csv",
+    ):
+        assert text in page
+    assert page.count("SHA-256") == 2
+    assert page.count('id="slider-') == 2
+
+
+def test_variants_that_are_not_settled_at_all(tmp_path):
+    values = [*range(100), *range(100)]
+    path = write(tmp_path / "x.csv", ["k", "v"], ["a"] * 100 + ["b"] * 100, values)
+    done = run("report", path, "--value", "v", "--by", "k", "--contamination", 0, "-o", tmp_path / "x.html")
+    assert done.stdout.splitlines()[1] == "The rows do not settle it even if no row is corrupt."
+    same = write(tmp_path / "same.csv", ["v"], [3.0] * 50)
+    done = run("report", same, "--value", "v", "--contamination", 0, "--sd", 1, "-o", tmp_path / "x.html")
+    assert done.stdout.startswith("The mean of v is above 0: it is 3.0")
+    assert "if no row is corrupt.\n" in done.stdout
+    assert "No row of 50 stands out." in (tmp_path / "x.html").read_text("utf-8")
+
+
+def test_a_group_that_cannot_be_averaged_is_told_of(tmp_path):
+    a, _ = samples()
+    path = write(tmp_path / "x.csv", ["k", "v"], ["a"] * 50 + ["b"] * 50, [*a[:99], "inf"])
+    done = run("report", path, "--value", "v", "--by", "k", "-o", tmp_path / "x.html")
+    assert done.exit_code == 1
+    assert done.stdout.startswith("Nothing can be said of b against a")
+    assert "infinite" in (tmp_path / "x.html").read_text("utf-8")
+
+
+def test_variants_that_are_numbers_are_named_with_their_column(tmp_path):
+    a, b = samples()
+    path = write(tmp_path / "x.csv", ["arm", "v"], ["0"] * 800 + ["1"] * 1200, np.concatenate([a, b]))
+    done = run("report", path, "--value", "v", "--by", "arm", "--sd", 2.5, "-o", tmp_path / "x.html")
+    assert done.stdout.startswith("arm 1 has a larger mean v than arm 0: by 0.99 ")
+    page = (tmp_path / "x.html").read_text("utf-8")
+    assert f"arm 1 minus arm 0 is {b.mean() - a.mean():.2f}." in page
+
+
+# ---------------------------------------------------------------- as text
+
+
+def test_the_page_says_what_the_command_prints(folder):
+    a, b = samples()
+    for name in ("ab", "one", "nasty"):
+        page = unescape((folder / f"{name}.html").read_text("utf-8"))
+        lines = (folder / f"{name}.txt").read_text().splitlines()
+        assert len(lines) == 2
+        for line in lines:
+            assert f">{line}</p>" in page
+    first, second = (folder / "ab.txt").read_text().splitlines()
+    assert first.startswith("B has a larger mean revenue than A: by 0.99 (95 % interval 0.")
+    assert first.endswith("), even if up to 20 of the 2 000 rows are corrupt.")
+    rows = ov.tolerance(a, b, assume=ov.FiniteVariance(2.5), rng=0).rows
+    assert second.startswith(f"It takes more than {rows} corrupt rows ")
+    assert (folder / "one.txt").read_text().startswith("The mean of revenue is above 9.5: it is 10.")
+
+
+def test_it_says_how_to_make_it_again_and_then_is_the_same(folder):
+    page = (folder / "ab.html").read_text("utf-8")
+    command = shlex.split(unescape(re.search(r"<dt>Command</dt><dd><code>(.*?)</code>", page)[1]))
+    assert command[:2] == ["outvote", "report"]
+    assert hashlib.sha256((folder / "ab.csv").read_bytes()).hexdigest() in page
+    assert f"outvote {ov.__version__}" in page
+    assert "<dt>Seed</dt><dd>0</dd>" in page
+    (folder / "ab.html").unlink()
+    assert run(*command[1:]).exit_code == 0
+    assert (folder / "ab.html").read_text("utf-8") == page
+
+
+def test_nothing_is_unescaped_and_nothing_fetched(folder):
+    page = (folder / "nasty.html").read_text("utf-8")
+    assert page.count("<script") == page.count("</script>") == 2
+    for mark in ("<b id", "<img", "<i>", "url(", "@import", " style="):
+        assert mark not in page
+    assert not re.search(r'(src|href)="(?!data:|#)', page)
+    assert embedded(folder / "nasty.html")[0]["words"][2] == [f"{NASTY} is larger", "holds"]
+
+
+def test_colours_can_be_read():
+    style = files("outvote.report").joinpath("page.css").read_text("utf-8")
+    light, dark = (dict(re.findall(r"--(\w+): (#\w{6})", part)) for part in style.split("@media screen")[:2])
+    assert light.keys() == dark.keys()
+
+    def brightness(color):
+        parts = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return np.dot([0.2126, 0.7152, 0.0722], linear)
+
+    for colors in (light, dark):
+        for ink in ("text", "muted", "link", "robust", "plain", "holds", "open"):
+            for paper in ("page", "card"):
+                low, high = sorted(brightness(colors[name]) for name in (ink, paper))
+                assert (high + 0.05) / (low + 0.05) >= 4.5, (ink, paper)
+
+
+# ---------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--contamination", "auto"], "--contamination auto: a report shows every number of corrupt rows"),
+        (["--by", "variant", "--threshold", "3"], "--threshold 3 is for one mean"),
+        (["--baseline", "A"], "--baseline 'A' is for variants"),
+        (["--threshold", "inf"], "--threshold inf must be a finite number"),
+        (["--by", "revenue"], "values, and a report has room for 12: outvote mean --by lists them all"),
+        (["--by", "variant", "--baseline", "C"], "--baseline 'C' is no value of 'variant'"),
+    ],
+)
+def test_mistakes(folder, tmp_path, options, told):
+    with pytest.raises(ValueError, match=re.escape(told)):
+        run("report", folder / "ab.csv", "--value", "revenue", *options, "-o", tmp_path / "x.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_data_are_not_written_over(folder):
+    data = (folder / "ab.csv").read_bytes()
+    with pytest.raises(ValueError, match="is the file that is read"):
+        run("report", folder / "ab.csv", "--value", "revenue", "-o", folder / "ab.csv")
+    assert (folder / "ab.csv").read_bytes() == data
+    with pytest.raises(IsADirectoryError, match=r"report\.html"):
+        run("report", folder / "ab.csv", "--value", "revenue", "-o", folder)
+
+
+def test_a_page_is_whole_or_not_there(folder, tmp_path, monkeypatch):
+    (tmp_path / "x.html").write_text("before")
+    monkeypatch.setattr("outvote.files.os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        run("report", folder / "ab.csv", "--value", "revenue", "-o", tmp_path / "x.html")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"x.html": "before"}
+
+
+# ---------------------------------------------------------------- in a browser
+
+
+def move(page, count, place=0):
+    page.locator(f"#slider-{place}").evaluate(
+        "(e, count) => { e.value = count; e.dispatchEvent(new Event('input')); }", count
+    )
+    box = page.locator(f"#curve-{place}")
+    return [box.locator(name).text_content() for name in (".count", ".verdict", ".said")]
+
+
+def test_the_slider_turns_the_verdict_where_python_does(open_page, folder):
+    page, asked = open_page(folder / "ab.html"), Asked(assume=ov.FiniteVariance(2.5))
+    a, b = samples()
+    rows = ov.tolerance(a, b, **asked.options).rows
+    found = curves.curve([a, b], asked)
+    assert page.locator("#slider-0").input_value() == str(found.assumed) == "20"
+    for count, verdict in ((0, "B is larger"), (20, "B is larger"), (rows, "B is larger"), (rows + 1, "not settled")):
+        shown, word, said = move(page, count)
+        value, _ = found.at(count)
+        assert (shown, word) == (str(count), verdict)
+        low, high = map(float, re.search(r"interval (\S+) to (\S+)\)", said).groups())
+        assert low == pytest.approx(value.low, abs=0.05)
+        assert high == pytest.approx(value.high, abs=0.05)
+    places = []
+    for count in (0, rows, embedded(folder / "ab.html")[0]["last"]):
+        move(page, count)
+        places.append(float(page.locator("#curve-0 .here").get_attribute("x1")))
+    assert places[0] == 46
+    assert places[2] == 408
+    assert places[0] < places[1] < places[2]
+    page.get_by_role("button", name="Back to the 20 assumed").click()
+    assert page.locator(".count").text_content() == "20"
+
+
+def test_the_slider_of_one_mean(open_page, folder):
+    page, asked = open_page(folder / "one.html"), Asked(contamination=5)
+    found = curves.curve([np.concatenate(samples())], asked, bound=9.5)
+    assert move(page, found.stands)[1] == "above 9.5"
+    assert move(page, found.stands + 1)[1] == "not settled"
+
+
+def test_the_keyboard_suffices(open_page, folder):
+    page = open_page(folder / "ab.html")
+    page.keyboard.press("Tab")
+    assert page.locator(".skip").evaluate("e => e === document.activeElement")
+    slider = page.get_by_role("slider", name="Corrupt rows among 2 000, B against A")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".count").text_content() == "21"
+    assert slider.get_attribute("aria-valuetext") == "21 corrupt rows: B is larger"
+    assert page.locator("#outcome-0").get_attribute("aria-live") == "polite"
+    assert page.locator("svg.picture:not([role=img][aria-label])").count() == 0
+    levels = page.locator("h1, h2, h3").evaluate_all("all => all.map(e => +e.tagName[1])")
+    assert levels == [1, 2, 2, 3, 2, 2, 2, 2]
+    assert page.locator("table").count() == page.locator("table > caption").count()
+
+
+def test_without_scripts_the_answer_is_there(open_page, folder):
+    page = open_page(folder / "ab.html", java_script_enabled=False)
+    assert not page.locator(".control").is_visible()
+    assert page.locator("#outcome-0 .verdict").text_content() == "B is larger"
+
+
+def test_markup_in_the_data_is_text(open_page, folder):
+    page = open_page(folder / "nasty.html")
+    assert page.evaluate("window.hit") is None
+    assert page.locator("#x, main img, main i").count() == 0
+    assert page.locator("#groups").text_content() == "Plain against robust, by </script><i>k"
+    assert NASTY in page.locator("h1").text_content()
+    assert f"“{IMAGE}”" in page.locator("[aria-labelledby=suspects] td").all_text_contents()
+    assert page.locator("#curve-0 h3").text_content() == f"{NASTY} against A"
+    last = embedded(folder / "nasty.html")[0]["last"]
+    assert move(page, last)[1] == "not settled"
+
+
+def test_nothing_sticks_out(open_page, folder):
+    for name in ("ab", "nasty"):
+        page = open_page(folder / f"{name}.html")
+        page.locator("details").evaluate_all("all => all.forEach(e => { e.open = true; })")
+        for width in (1200, 400, 320):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_dark_and_printed_on_two_pages(open_page, folder):
+    page = open_page(folder / "ab.html", color_scheme="dark")
+    paper = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(paper) == "rgb(20, 24, 29)"
+    page.emulate_media(media="print")
+    assert page.evaluate(paper) == "rgb(255, 255, 255)"
+    assert not page.locator("#slider-0").is_visible()
+    printed = page.pdf(prefer_css_page_size=True)
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2
