@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -48,6 +49,8 @@ def reproduce(
     from rich.console import Console
 
     mpl.use("agg")
+    # joblib starts a worker anew once it has grown: that is as it should be.
+    warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
     console = Console(stderr=True)
     chosen = [get(name) for name in dict.fromkeys(names or NAMES)]
     folder.mkdir(parents=True, exist_ok=True)
