@@ -388,7 +388,7 @@ class DuckEngine(Engine):
         return f"CAST({self._source.whole(name) if kind in _INTEGERS | _WIDE else quoted(name)} AS {kind})"
 
     def _selected(self, query: Query) -> str:
-        """The columns under names of our own: values v0, …, keys k0, …, the number of the row, and what is wrong."""
+        """The columns under names of our own: values v0, …, keys k0, …, and the number of the row."""
         ids = () if self._row_id is None else (self._row_id,)
         self._source.prepare(query.columns, (*query.by, *ids))
         for name in query.columns:
@@ -401,11 +401,15 @@ class DuckEngine(Engine):
         else:
             raw = self._source.whole(self._row_id)
             number = [f"TRY_CAST({raw} AS BIGINT) AS id", f"{raw} AS given"]
-        inner = f"SELECT {', '.join([*values, *keys, *number])} FROM {self._source.place}"
+        return f"SELECT {', '.join([*values, *keys, *number])} FROM {self._source.place}"
+
+    def _marked(self, query: Query) -> str:
+        """The same, with what is wrong with a row."""
         # Not isnan, which DuckDB may decide from the statistics of a file: they say nothing of NaN.
-        infinite = [f"coalesce(isinf(v{j}), false)" for j in range(len(values))]
+        infinite = [f"coalesce(isinf(v{j}), false)" for j in range(len(query.columns))]
         missing = [f"(NOT coalesce(isfinite(v{j}), false) AND NOT {one})" for j, one in enumerate(infinite)]
-        return f"SELECT *, {' OR '.join(missing)} AS missing, {' OR '.join(infinite)} AS infinite FROM ({inner})"
+        wrong = f"{' OR '.join(missing)} AS missing, {' OR '.join(infinite)} AS infinite"
+        return f"SELECT *, {wrong} FROM ({self._selected(query)})"
 
     def tally(self, query: Query) -> dict[Key, Tally]:
         """Count the rows of each group."""
@@ -413,7 +417,7 @@ class DuckEngine(Engine):
         counts = "count(*), count_if(missing), count_if(infinite AND NOT missing), count_if(id IS NULL)"
         ends = "NULL, NULL" if self._row_id is None else "min(given), max(given)"
         group = f"GROUP BY {', '.join(keys)}" if keys else ""
-        found = self._arrow(f"SELECT {', '.join([*keys, counts, ends])} FROM ({self._selected(query)}) {group}")
+        found = self._arrow(f"SELECT {', '.join([*keys, counts, ends])} FROM ({self._marked(query)}) {group}")
         lines = list(zip(*(column.to_pylist() for column in found.columns), strict=True))
         lowest, highest = (
             [int(line[end]) for line in lines if line[end] is not None] if self._row_id is not None else []
@@ -438,7 +442,8 @@ class DuckEngine(Engine):
 
     def _blocked(self, query: Query, n_blocks: Mapping[Key, int], seed: int) -> str:
         """The finite rows, with the number of their block, and of their group (`owner`) where there are groups."""
-        rows = f"SELECT * FROM ({self._selected(query)}) WHERE NOT missing AND NOT infinite"
+        finite = " AND ".join(f"isfinite(v{j})" for j in range(len(query.columns)))
+        rows = f"SELECT * FROM ({self._selected(query)}) WHERE {finite}"
         if not query.by:
             return f"SELECT *, h % {int(n_blocks[()])} AS block FROM ({self._hashed(rows, seed)})"
         # The numbers of blocks, a line for each group, in a table of DuckDB's that holds the labels as data.
