@@ -29,7 +29,6 @@ highlight_language = "none"  # a fence without a language holds output
 default_role = "literal"  # `x` in a docstring is a name
 
 myst_heading_anchors = 3
-suppress_warnings = ["myst.header"]  # docs/performance.md has tables of the third level under its title
 
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings say them in words

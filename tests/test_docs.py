@@ -9,18 +9,47 @@ import runpy
 import shlex
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 
 import outvote
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-PAGES = ["README.md", *(f"docs/{name}.md" for name in ("index", "start", "choose", "guide", "coming_from", "extend"))]
+SCRIPTS = sorted((ROOT / "docs" / "examples").glob("plot_*.py"))
+#: What a fence may hold: code that is run, output or a picture of it, and what Sphinx makes of it.
+RUN, SHOWN = ("python", "console"), ("", "{toctree}", "{eval-rst}", "{image} images/corrupt_rows.svg")
 
 
-@pytest.mark.parametrize("page", PAGES)
+def blocks_of(page):
+    """Return the language and the text of every fence of a page."""
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def needs_torch(path):
+    """Whether the code of a page or a script names torch; tests/torch runs such files."""
+    codes = [path.read_text("utf-8")] if path.suffix == ".py" else [text for _, text in blocks_of(path)]
+    return any(re.search(r"\btorch\b", code) for code in codes)
+
+
+TEXTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [page for page in TEXTS if any(language in RUN for language, _ in blocks_of(page))]
+
+
+def test_no_code_of_a_page_is_left_out():
+    assert {"README.md", "start.md", "scale.md", "cli.md", "learning.md"} <= {page.name for page in PAGES}
+    for page in TEXTS:
+        languages = {language for language, _ in blocks_of(page)}
+        assert languages <= {*RUN, *SHOWN}, f"{page.name} has code that no test runs"
+    told = "".join(path.read_text("utf-8") for path in (ROOT / "tests" / "torch").glob("*.py"))
+    for path in filter(needs_torch, [*PAGES, *SCRIPTS]):
+        assert path.name in told, f"{path.name} needs torch, and no file of tests/torch runs it"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if not needs_torch(page)], ids=lambda page: page.name)
 def test_the_page_shows_what_its_code_prints(page, tmp_path, monkeypatch):
-    blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+    blocks = blocks_of(page)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     printed = ""
@@ -30,11 +59,12 @@ def test_the_page_shows_what_its_code_prints(page, tmp_path, monkeypatch):
             assert not printed, f"the page does not show {printed!r}"
             output = io.StringIO()
             with contextlib.redirect_stdout(output):
-                exec(compile(text, page, "exec"), names)
+                exec(compile(text, page.name, "exec"), names)
             printed = output.getvalue()
         elif language == "console":
             command, shown = re.fullmatch(r"\$ outvote ([^\n]*)\n(.*)", text, re.DOTALL).groups()
             assert typed(command) == shown
+            checked += 1
         elif language == "" and printed:
             assert text == printed
             printed, checked = "", checked + 1
@@ -51,7 +81,52 @@ def typed(command):
     return CliRunner().invoke(app, shlex.split(command)).stdout
 
 
-@pytest.mark.parametrize("script", sorted((ROOT / "docs" / "examples").glob("plot_*.py")), ids=lambda path: path.stem)
+def test_what_to_type_in_the_readme_works(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    x, X = rng.exponential(size=1000), rng.normal(size=(200, 2))
+    names = {"ov": outvote, "x": x, "a": x[:500], "b": x[500:] + 1, "X": X, "y": X @ [1.0, 2.0], "losses": x}
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{'AB'[i % 2]},{value}\n" for i, value in enumerate(x))
+    (tmp_path / "orders.csv").write_text("variant,revenue\n" + rows)
+    (tmp_path / "data").mkdir()
+    pl.read_csv("orders.csv").write_parquet("data/orders.parquet")
+    table = (ROOT / "README.md").read_text("utf-8").partition("## What to type")[2]
+    tried = re.findall(r"`(ov\.[^`]*\)|outvote [^`]+)`", table)
+    for typed_in in tried:
+        if typed_in.startswith("ov."):
+            eval(typed_in, dict(names))
+        elif typed_in != "outvote reproduce":
+            assert typed(typed_in.removeprefix("outvote "))
+    assert len(tried) > 15
+
+
+def test_the_readme_takes_its_limits_from_the_comparison():
+    limits = (ROOT / "README.md").read_text("utf-8").partition("## Limits")[2].partition("## ")[0]
+    lines = {}
+    for line in (ROOT / "docs" / "comparison.md").read_text("utf-8").splitlines():
+        cells = [cell.strip(" *") for cell in line.split("|")[1:-1]]
+        lines[tuple(cells[:2])] = cells[2:]
+    exponential, normal, far = lines["exponential", "none"], lines["normal", "none"], lines["normal", "far"]
+    mean, median, huber, of_means, soft = 0, 1, 4, 5, 6
+    quoted = [exponential[mean], exponential[soft], exponential[of_means], normal[mean], normal[soft], normal[of_means]]
+    assert re.findall(r"0\.\d+", limits) == [*quoted, far[median], far[huber], far[soft]]
+
+
+def test_the_figure_can_be_made_again(tmp_path, capsys):
+    from benchmarks import front
+
+    front.main(["--runs", "1", "--output", str(tmp_path / "figure.svg")])
+    assert (tmp_path / "figure.svg").stat().st_size > 10_000
+    assert "figure.svg" in capsys.readouterr().out
+    assert front.OUTPUT.is_file()
+
+
+def test_the_citation_is_of_this_version():
+    told = dict(re.findall(r"^(\w+): (.+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.MULTILINE))
+    assert (told["title"], told["version"]) == ("outvote", outvote.__version__)
+
+
+@pytest.mark.parametrize("script", [one for one in SCRIPTS if not needs_torch(one)], ids=lambda path: path.stem)
 def test_the_example_runs_and_draws(script, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.chdir(tmp_path)
@@ -70,12 +145,26 @@ def test_the_example_runs_and_draws(script, tmp_path, monkeypatch, capsys):
 def test_the_reference_lists_every_public_name():
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^   ([A-Za-z][\w.]*)$", page, re.MULTILINE))
-    objects = [dig(name) for name in listed]
+    objects = [dig(name) for name in listed if not name.startswith("torch.")]  # tests/torch looks at these
     for module in (outvote, *(getattr(outvote, name) for name in outvote._MODULES)):
         for name in public(module):
             value = getattr(module, name)
             found = any(value is one for one in objects) or f"`{module.__name__}.{name}`" in page
             assert found or inspect.ismodule(value), f"docs/api.md does not list {module.__name__}.{name}"
+
+
+def named():
+    """Return every public name that has a docstring of its own, and what it stands for."""
+    for module in (outvote, *(getattr(outvote, name) for name in outvote._MODULES)):
+        for name in public(module):
+            value = getattr(module, name)
+            if inspect.isclass(value) or inspect.isfunction(value):
+                yield f"{module.__name__}.{name}", value
+
+
+def test_every_public_name_has_an_example():
+    without = [name for name, value in named() if ">>> " not in (value.__doc__ or "")]
+    assert not without, f"no example in the docstring of {', '.join(without)}"
 
 
 def dig(name):

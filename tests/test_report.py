@@ -219,10 +219,19 @@ def test_variants_that_are_not_settled_at_all(tmp_path):
     assert "No row of 50 stands out." in (tmp_path / "x.html").read_text("utf-8")
 
 
+def test_a_conclusion_that_no_corrupt_row_may_touch(tmp_path):
+    rng = np.random.default_rng(1)
+    v = rng.exponential(30, 3000)
+    v[:10] *= 1000
+    path = write(tmp_path / "x.csv", ["k", "v"], rng.choice(["A", "B"], 3000), v)
+    done = run("report", path, "--value", "v", "--by", "k", "-o", tmp_path / "x.html")
+    assert done.stdout.splitlines()[1] == "B has a larger mean v than A if no row is corrupt."
+
+
 def test_a_group_that_cannot_be_averaged_is_told_of(tmp_path):
     a, _ = samples()
-    path = write(tmp_path / "x.csv", ["k", "v"], ["a"] * 50 + ["b"] * 50, [*a[:99], "inf"])
-    done = run("report", path, "--value", "v", "--by", "k", "-o", tmp_path / "x.html")
+    path = write(tmp_path / "x.csv", ["k", "v"], ["a"] * 50 + ["b"] * 50, [*a[:70], *["inf"] * 30])
+    done = run("report", path, "--value", "v", "--by", "k", "--nan", "corrupt", "-o", tmp_path / "x.html")
     assert done.exit_code == 1
     assert done.stdout.startswith("Nothing can be said of b against a")
     assert "infinite" in (tmp_path / "x.html").read_text("utf-8")

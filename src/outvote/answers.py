@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,7 @@ from outvote.estimate import difference, mean, u_statistic
 from outvote.inputs import NanPolicy
 from outvote.overturn import Tolerance, tolerance
 from outvote.plans import BlockPlan, GridPlan
+from outvote.plotting.base import spaced
 from outvote.reading import Columns, Group, Label, Source
 from outvote.results import RobustEstimate
 from outvote.unknown import sensitivity
@@ -30,6 +32,18 @@ OUT = 3.0
 _NORMAL_MAD = 1.4826
 #: Partitions that share one permutation of the rows.
 _PER_SHUFFLE = 20
+
+#: How a tolerance begins: B is the larger one, or not.
+_BEATS = {True: "B beats A by ", False: "A beats B by "}
+#: What the library calls a sample or an argument, and what it is on the command line.
+_OPTIONS = [
+    (r"^x (?=has |without )", "the column "),
+    (r"^(?:a|b|sample \d) (?=has |without )", "a variant "),
+    (r"^The mean of a may", "The mean of the baseline may"),
+    (r"\bnan_policy='(\w+)'", r"--nan \1"),
+    (r"\bassume=(?=\W|$)", "--sd, --bounds, --kurtosis or --scale"),
+    (r"\b(contamination|confidence|sd|kurtosis|scale|vote)=", r"--\1 "),
+]
 
 Progress = Callable[[str], None]
 
@@ -81,6 +95,19 @@ class Asked:
         return 0 if isinstance(self.contamination, str) else Contamination(self.contamination).count(n_rows)
 
 
+def in_options(text: str) -> str:
+    """Say in the options of the command line what the library says in arguments.
+
+    Examples
+    --------
+    >>> in_options("sd=-1.0 must be positive, or take nan_policy='omit'")
+    '--sd -1.0 must be positive, or take --nan omit'
+    """
+    for pattern, words in _OPTIONS:
+        text = re.sub(pattern, words, text)
+    return text
+
+
 @dataclass(frozen=True)
 class Value:
     """An estimate with its interval; None where there is none, or where nothing bounds it."""
@@ -97,7 +124,8 @@ class Value:
         """Take over what an estimator found."""
         low, high = found.interval
         provenance, note = found.certificate.provenance, found.certificate.note
-        return cls.checked(found.estimate, low, high, found.radius, provenance, note if provenance == "none" else "")
+        why = in_options(note) if provenance == "none" else ""
+        return cls.checked(found.estimate, low, high, found.radius, provenance, why)
 
     @classmethod
     def checked(cls, estimate: Any, low: Any, high: Any, radius: Any, provenance: str, note: str = "") -> Value:
@@ -107,7 +135,7 @@ class Value:
     @classmethod
     def missing(cls, note: object) -> Value:
         """Say why there is no estimate."""
-        return cls(None, None, None, None, "none", str(note))
+        return cls(None, None, None, None, "none", in_options(str(note)))
 
     @property
     def bounded(self) -> bool:
@@ -344,9 +372,10 @@ def _compared(baseline: str, a: NDArray[np.float64], other: str, b: NDArray[np.f
     ranks = level | {"assume": None, "vote": "auto" if asked.vote == "median" else asked.vote}
     superiority = _or_why(lambda: u_statistic(a, b, kernel="auc", grid="diagonal", **ranks))
     try:
-        rows, sentence = _stands(tolerance(a, b, **asked.options), baseline, other)
+        rows, sentence = _stands(tolerance(a, b, **asked.options), baseline, other, gap, asked)
     except ValueError as error:
-        rows, sentence = None, f"How many corrupt rows it takes to overturn this cannot be said: {error}"
+        why = in_options(str(error)).removesuffix(".")
+        rows, sentence = None, f"How many corrupt rows it takes to overturn this cannot be said: {why}."
     plain_a, plain_b = _plain(a), _plain(b)
     plain = None if plain_a is None or plain_b is None else _finite(plain_b - plain_a)
     return Comparison(other, len(a), len(b), plain, gap, lift, superiority, rows, sentence)
@@ -359,22 +388,28 @@ def _or_why(estimate: Callable[[], RobustEstimate]) -> Value:
         return Value.missing(error)
 
 
-def _stands(found: Tolerance, baseline: str, other: str) -> tuple[int | None, str]:
+def _stands(found: Tolerance, baseline: str, other: str, gap: Value, asked: Asked) -> tuple[int | None, str]:
     """How many corrupt rows the conclusion survives, and the same in words, with the names of the variants.
 
-    Where rows are corrupt for certain, it must survive as many as the estimate in the sentence allows for.
+    Where rows are corrupt for certain, it must survive as many as the estimate in the sentence allows for. Where it
+    does not survive as many as the interval `gap` allows for, the sentence says so.
     """
     certain = int(np.sum(found.estimate.plan.n_corrupt))
     if found.rows is None or found.rows < certain:
-        n_rows, others = f"{found.n_rows:,}".replace(",", " "), "no other row" if certain else "none"
+        others = "no other row" if certain else "none"
         which = f"whether {other} or {baseline} is larger"
-        return None, f"These {n_rows} rows do not settle {which}, even if {others} is corrupt."
-    sentence = str(found)
-    for winner, loser, start in ((other, baseline, "B beats A by "), (baseline, other, "A beats B by ")):
-        if sentence.startswith(start):
-            sentence = f"{winner} beats {loser} by {sentence.removeprefix(start)}"
-            break
-    return found.rows, sentence
+        return None, f"These {spaced(found.n_rows)} rows do not settle {which}, even if {others} is corrupt."
+    larger = found.claim == "difference > 0"
+    winner, loser = (other, baseline) if larger else (baseline, other)
+    if gap.low is None or gap.high is None or (gap.low > 0 if larger else gap.high < 0):
+        return found.rows, f"{winner} beats {loser} by {str(found).removeprefix(_BEATS[larger])}"
+    few = f"no more than {spaced(found.rows)} of the {spaced(found.n_rows)} rows were" if found.rows else "no row were"
+    settled = gap.high < 0 if larger else gap.low > 0
+    now = f"{loser} beats {winner}" if settled else f"it is not settled whether {other} or {baseline} is larger"
+    return (
+        found.rows,
+        f"With --contamination {asked.contamination} {now}; if {few} corrupt, {winner} would beat {loser}.",
+    )
 
 
 # --- plan ---------------------------------------------------------------------------------------------------
@@ -511,7 +546,7 @@ def _half(option: Option, asked: Asked) -> tuple[int | None, str]:
     try:
         rows = rows_needed(option.radius / 2, contamination, asked.confidence, asked.assume, vote=asked.vote)
     except ValueError as error:
-        return None, str(error).split(": ", 1)[-1]
+        return None, in_options(str(error).split(": ", 1)[-1])
     return rows, ""
 
 
@@ -600,7 +635,7 @@ def suspects(
         )
         for row in [*certain, *ranked][:top]
     ]
-    missing = int(bad.sum()) - len(certain)
+    missing = int(np.isnan(columns.values).sum()) - columns.n_unreadable
     return Suspects(
         asked, source, columns.name, columns.keys, len(scores), missing, partitions, largest, typical, lines
     )

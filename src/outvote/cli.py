@@ -6,8 +6,6 @@ Everything but typer is imported by the command that needs it, so that ``outvote
 
 from __future__ import annotations
 
-import os
-import re
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -195,6 +193,8 @@ def compare(
     from outvote import answers, reading, showing
 
     form = _form(json, csv)
+    if by == value:
+        raise ValueError(f"--by {by} and --value {value} are the same column: --by is the one that names the variant")
     asked = _asked(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed)
     with reading.Source(files, kind) as source, showing.working(f"reading {source}") as progress:
         columns = source.columns(value, (by,))
@@ -429,6 +429,8 @@ def _assumption(
         both = " and ".join([*named, *(["--sd"] if sd is not None else [])])
         raise ValueError(f"{both} do not go together: take the one that says most")
     if bounds is not None:
+        if not bounds[0] < bounds[1]:
+            raise ValueError(f"--bounds {bounds[0]:g} {bounds[1]:g}: the first must be smaller than the second")
         return Bounded(*bounds, variance=None if sd is None else sd**2)
     if kurtosis is not None:
         return FiniteKurtosis(kurtosis, sd)
@@ -451,12 +453,13 @@ def main(arguments: list[str] | None = None) -> Any:
     """Run the command line; a user's mistake gets one line on stderr and exit code 2."""
     try:
         return app(arguments, prog_name="outvote")
+    except SystemExit as stop:
+        # typer takes a reader that stops reading for a failure.
+        sys.exit(0 if isinstance(stop.__context__, BrokenPipeError) else stop.code)
     except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:
-        if isinstance(error, BrokenPipeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
         if not _is_mistake(error):
             raise
-        told = re.sub(r"nan_policy='(\w+)'", r"--nan \1", str(error) or type(error).__name__)
-        typer.echo(f"outvote: {told}", err=True)
+        from outvote.answers import in_options
+
+        typer.echo(f"outvote: {in_options(str(error) or type(error).__name__)}", err=True)
         sys.exit(2)

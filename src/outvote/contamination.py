@@ -21,7 +21,16 @@ Outliers = Callable[[np.random.Generator, NDArray[Any]], ArrayLike]
 
 
 class Spoiled(NamedTuple):
-    """Data with outliers in them, and the positions of these outliers."""
+    """Data with outliers in them, and the positions of these outliers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from outvote.contamination import Contamination, dirac
+    >>> data, rows = Contamination(2).inject(np.zeros(5), dirac(9.0), rng=0)
+    >>> data, np.sort(rows)
+    (array([0., 0., 0., 9., 9.]), array([3, 4]))
+    """
 
     data: NDArray[Any]
     rows: NDArray[np.intp]
@@ -29,7 +38,14 @@ class Spoiled(NamedTuple):
 
 @dataclass(frozen=True)
 class Growth:
-    """At most C²·nᵃ corrupt rows among n (Assumption `ass:sub_linear`), in exact arithmetic."""
+    """At most C²·nᵃ corrupt rows among n (Assumption `ass:sub_linear`), in exact arithmetic.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> Growth(Fraction(2), Fraction(1, 2)).count(10_000)
+    400
+    """
 
     constant: Fraction
     exponent: Fraction
@@ -196,22 +212,56 @@ class Contamination:
 
 
 def dirac(value: ArrayLike) -> Outliers:
-    """Every outlier is `value` (δ_value in the paper's experiments)."""
+    """Every outlier is `value` (δ_value in the paper's experiments).
+
+    Examples
+    --------
+    >>> import numpy as np, outvote as ov
+    >>> ov.Contamination(2).inject(np.zeros(5), dirac(1e6), rng=0).data
+    array([      0.,       0.,       0., 1000000., 1000000.])
+    """
     return lambda rng, rows: np.broadcast_to(_row(value, rows), rows.shape)
 
 
 def uniform_box(low: float | Sequence[float], high: float | Sequence[float]) -> Outliers:
-    """Outliers uniform on the box from `low` to `high` (numbers, or one per column)."""
+    """Outliers uniform on the box from `low` to `high` (numbers, or one per column).
+
+    Examples
+    --------
+    >>> import numpy as np, outvote as ov
+    >>> spoiled = ov.Contamination(1).inject(np.zeros((3, 2)), uniform_box([5, 50], [6, 60]), rng=0)
+    >>> spoiled.data.astype(int)
+    array([[ 0,  0],
+           [ 0,  0],
+           [ 5, 50]])
+    """
     return lambda rng, rows: rng.uniform(_row(low, rows), _row(high, rows), size=rows.shape)
 
 
 def heavy_tail(scale: float = 1.0, index: float = 1.0) -> Outliers:
-    """Outliers of random sign whose size has a Pareto tail of the given index (no mean if ≤ 1)."""
+    """Outliers of random sign whose size has a Pareto tail of the given index (no mean if ≤ 1).
+
+    Examples
+    --------
+    >>> import numpy as np, outvote as ov
+    >>> spoiled = ov.Contamination(3).inject(np.zeros(7), heavy_tail(scale=10.0), rng=0)
+    >>> bool((np.abs(spoiled.data[spoiled.rows]) >= 10.0).all())
+    True
+    """
     return lambda rng, rows: scale * rng.choice([-1.0, 1.0], size=rows.shape) * (1 + rng.pareto(index, size=rows.shape))
 
 
 def label_flip(classes: Sequence[Any]) -> Outliers:
-    """Every outlier carries another label than its own, drawn among the other `classes`."""
+    """Every outlier carries another label than its own, drawn among the other `classes`.
+
+    Examples
+    --------
+    >>> import numpy as np, outvote as ov
+    >>> labels = np.array([0, 1, 1, 0, 1])
+    >>> spoiled = ov.Contamination(2).inject(labels, label_flip([0, 1]), rng=0)
+    >>> spoiled.data, np.flatnonzero(spoiled.data != labels)
+    (array([0, 1, 1, 1, 0]), array([3, 4]))
+    """
     labels = np.unique(np.asarray(list(classes)))
     if len(labels) < 2:
         raise ValueError(f"classes={list(classes)!r} leaves no other label to flip to: give at least two")

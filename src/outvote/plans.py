@@ -38,6 +38,20 @@ class BlockPlan:
         Rows of blocks that a hash has left too small to vote.
     vote : {"median", "soft", "clipped"}
         How the block values become one.
+
+    Examples
+    --------
+    >>> import outvote as ov
+    >>> plan = ov.BlockPlan(n_rows=1000, n_blocks=41, n_corrupt=10)
+    >>> print(plan)
+    41 blocks of 24
+    >>> plan.block_size, plan.n_left_out, plan.survives
+    (24, 16, 20)
+    >>> print(plan.explain())
+    1000 rows go into 41 blocks of 24.
+    16 rows outside these blocks are left out.
+    The number of blocks was given.
+    The clean blocks outvote up to 20 corrupt rows, wherever they sit; 10 may be there.
     """
 
     n_rows: int
@@ -150,6 +164,15 @@ class GridPlan:
     grid : {"full", "diagonal", "separate"}
         Every combination of blocks votes (MoU₂), the k-th blocks of all samples together (MoU₂ on
         the diagonal), or each sample votes on its own (MoM - MoM).
+
+    Examples
+    --------
+    >>> import outvote as ov
+    >>> plan = ov.plan_blocks((1000, 2000), 0.01, degree=(1, 1), grid="full")
+    >>> print(plan)
+    99 blocks of 10 × 199 blocks of 10
+    >>> [one.n_blocks for one in plan.samples]
+    [99, 199]
     """
 
     samples: tuple[BlockPlan, ...]

@@ -6,7 +6,9 @@ A column of numbers may hold anything: what is no number is found, and named wit
 from __future__ import annotations
 
 import glob
+import gzip
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -48,6 +50,11 @@ _NUMBERS = {
 
 #: Of rows numbered n: the first cell that is no number, what it says, how many there are; how many ids are missing.
 _ODD = "min(n) FILTER (raw IS NOT NULL), arg_min(raw, n), count(raw), count(*) FILTER (id IS NULL)"
+
+#: A number with a comma in it.
+_COMMA = re.compile(r"\d,\d")
+#: What DuckDB puts before its messages.
+_KIND_OF_ERROR = re.compile(r"^[A-Z][\w ]* Error: ")
 
 #: What a group is called: one label for each key, None where the cell is empty.
 Label = tuple[str | None, ...]
@@ -113,6 +120,13 @@ class Columns:
         """Refuse cells that are no numbers, unless the policy says what they are."""
         if self.unreadable and nan != "corrupt":
             refuse_text(self.name, *self.place(self.unreadable[0].row), self.unreadable[0].text, self.n_unreadable)
+        infinite = np.flatnonzero(np.isinf(self.values))
+        if len(infinite) and nan != "corrupt":
+            file, row = self.place(int(infinite[0]))
+            raise ValueError(
+                f"{self.name!r} is infinite in {len(infinite)} of {len(self.values)} rows (the first is row {row} of "
+                f"{file}): --nan corrupt counts them as corrupt"
+            )
         missing = np.flatnonzero(np.isnan(self.values))
         if len(missing) and nan == "raise":
             file, row = self.place(int(missing[0]))
@@ -208,12 +222,19 @@ class Source:
         from outvote.tables.base import check_name
 
         wanted = list(dict.fromkeys(name for several in names.values() for name in several))
+        if not os.path.getsize(file):
+            raise ValueError(f"{self._shown[file]} is empty")
         found = self._relation(file)
         for option, several in names.items():
             for name in several:
                 try:
                     check_name(option, name, found.columns)
                 except ValueError as error:
+                    if self.kind in ("csv", "tsv") and name in _first_line(file):
+                        raise ValueError(
+                            f"{self._shown[file]}: its first line names {name!r}, but the lines below do not fit it: "
+                            "are there lines with more cells than the first, or quotes that do not close?"
+                        ) from None
                     raise ValueError(f"{self._shown[file]}: {error}".replace(f"{option}=", f"{option} ")) from None
         return self._relation(file, wanted) if self.kind == "jsonl" else found
 
@@ -251,11 +272,16 @@ class Source:
         if not table.num_rows:
             raise ValueError(f"{self} has no rows")
         texts = table["raw"].combine_chunks()
+        values = np.asarray(table["v"].to_numpy(), dtype=np.float64)
+        if np.isnan(values).all():
+            first = next((text.as_py() for text in texts if text.is_valid), None)
+            there = "no value" if first is None else f"no number, {_short(first)!r} for instance,"
+            raise ValueError(f"--value {value!r} has {there} in {self}: name a column of numbers{_comma(first or '')}")
         rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
         labels, codes = _grouped([table[f"k{j}"].combine_chunks() for j in range(len(by))], table.num_rows)
         return Columns(
             name=value,
-            values=np.asarray(table["v"].to_numpy(), dtype=np.float64),
+            values=values,
             unreadable=[Unreadable(int(row), texts[int(row)].as_py()) for row in rows[:_KEPT]],
             n_unreadable=len(rows),
             keys=tuple(by),
@@ -292,9 +318,11 @@ class Source:
         try:
             yield
         except wrong as error:
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            shown, lines = self._shown[file], [line.strip() for line in str(error).splitlines() if line.strip()]
             told = ". ".join(line.removesuffix(".") for line in lines[: 3 if "CSV Error" in lines[0] else 1])
-            raise ValueError(f"{self._shown[file]} cannot be read as {self.kind}: {told}") from None
+            if self.kind in ("csv", "tsv") and ("sniffing" in told or "not utf-8" in told):
+                told = f"it is no text in UTF-8. If it is in Latin-1: iconv -f latin1 -t utf8 {shown} | outvote … -"
+            raise ValueError(f"{shown} cannot be read as {self.kind}: {_KIND_OF_ERROR.sub('', told)}") from None
 
 
 def _kept(stdin: BinaryIO, stack: ExitStack) -> str:
@@ -313,14 +341,28 @@ def _kept(stdin: BinaryIO, stack: ExitStack) -> str:
     return path + ".gz"
 
 
+def _first_line(file: str) -> list[str]:
+    """Return the cells of the first line of a text file, whatever separates them."""
+    with gzip.open(file, "rb") if file.endswith(".gz") else open(file, "rb") as lines:
+        line = lines.readline(10_000).decode("utf-8", "replace")
+    return [cell.strip(" \"'\r\n\ufeff") for cell in re.split(r"[,;|\t]", line)]
+
+
 def refuse_text(name: str, file: str, row: int, text: str, count: int) -> None:
     """Say which cell is no number, and what to do about it."""
-    shown = text if len(text) <= 40 else text[:39] + "…"
     others = f" (and {count - 1} more)" if count > 1 else ""
     raise ValueError(
-        f"{name!r} is no number in row {row} of {file}: {shown!r}{others}. Mend it, or take --nan corrupt, which "
-        "counts such rows as corrupt"
+        f"{name!r} is no number in row {row} of {file}: {_short(text)!r}{others}. Mend it{_comma(text)}, or take --nan "
+        "corrupt, which counts such rows as corrupt"
     )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:39] + "…"
+
+
+def _comma(text: str) -> str:
+    return " (written with a point and without commas: 1250.75)" if _COMMA.search(text) else ""
 
 
 def _files(patterns: Sequence[str]) -> list[str]:

@@ -1,28 +1,10 @@
-"""docs/learning.md shows what its code prints, and its table can be written again."""
+"""The table of docs/learning.md can be written again."""
 
-import contextlib
 import importlib.util
-import io
-import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "learning.md"
-
-
-def test_the_page_shows_what_its_code_prints():
-    names: dict[str, object] = {}
-    printed, checked = None, 0
-    for language, text in re.findall(r"```(python)?\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
-        if language == "python":
-            output = io.StringIO()
-            with contextlib.redirect_stdout(output):
-                exec(compile(text, str(PAGE), "exec"), names)
-            printed = output.getvalue()
-        elif printed is not None:
-            assert text == printed
-            printed, checked = None, checked + 1
-    assert checked == 3
 
 
 def test_the_table_can_be_written_again(tmp_path, monkeypatch, capsys):

@@ -44,15 +44,23 @@ class Certificate:
         The numbers of blocks the statement is about.
     log_delta_range : tuple of float or None
         Logarithms of the smallest and largest failure probability the statement covers.
-    target : str
-        What the estimate is within `radius` of.
     alternative : {"two-sided", "less", "greater"}
         Whether the radius holds on both sides, or bounds the target from above or from below only.
     levels : tuple of (int, float)
         Where the number of corrupt rows was left open: for each level c, how far the estimate can be from the truth
         if no more than c rows are corrupt.
     target : str
-        What the estimate is of, in the sentence that `str` gives: "mean", for instance.
+        What the estimate is within `radius` of, in the sentence that `str` gives: "truth" by default.
+
+    Examples
+    --------
+    >>> import numpy as np, outvote as ov
+    >>> x = np.random.default_rng(0).normal(size=2000)
+    >>> certificate = ov.mean(x, contamination=0.01, assume=ov.FiniteVariance(1.0), rng=0).certificate
+    >>> certificate.provenance, round(certificate.radius, 3), round(certificate.confidence, 3)
+    ('certified', 0.35, 0.95)
+    >>> print(certificate)
+    certified 95 %: within 0.35 of the truth for any clean law with sd ≤ 1, oblivious adversary
     """
 
     radius: float | NDArray[np.float64]

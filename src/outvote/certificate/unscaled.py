@@ -121,6 +121,13 @@ class OrderStatisticInterval:
     covers : str
         What the interval covers: the median of the law of one clean block estimate. That is the
         truth if this law is symmetric, and not in general.
+
+    Examples
+    --------
+    >>> from outvote.certificate import order_statistic_interval
+    >>> found = order_statistic_interval(range(21), n_corrupt=2, confidence=0.9)
+    >>> found.low, found.high, found.rank
+    (5.0, 15.0, 6)
     """
 
     low: float

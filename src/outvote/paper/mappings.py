@@ -49,6 +49,13 @@ class Constants(Generic[T]):
 
     With u = ε/α: ``alpha`` is α, ``eta`` η = 1 - u the share of blocks sure to be clean, ``beta``
     β = 2/(1 - 2u), ``gamma`` γ = (1 - u)/(1 - 2u)^(3/2), ``Gamma`` Γ = 1/√(1 - 2u), ``Delta`` Δ = 1/√u.
+
+    Examples
+    --------
+    >>> from outvote.paper import constants
+    >>> found = constants(0.05, mapping="harmonic")
+    >>> round(found.alpha, 3), round(found.beta, 3)
+    (0.182, 4.444)
     """
 
     alpha: T

@@ -222,7 +222,8 @@ class _Finding(ABC):
                 f"It takes more than {spaced(one.stands)} corrupt rows ({share}), wherever they are, to overturn this."
             )
         claim = self.claim(one.at(one.start)[1])
-        return f"{claim} if at most {spaced(one.stands)} rows ({share}) are corrupt."
+        few = f"at most {spaced(one.stands)} rows ({share}) are" if one.stands else "no row is"
+        return f"{claim} if {few} corrupt."
 
     def said(self, count: int) -> str:
         """Say where the number lies if so many rows are corrupt."""
