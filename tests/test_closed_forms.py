@@ -9,8 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
-from outvote import closed_forms
+from outvote import closed_forms, fast
 from outvote.kernels import KERNELS, gaussian_mmd
 
 RTOL = 1e-10
@@ -370,3 +371,15 @@ def test_no_square_array_of_a_large_block(name):
 def test_kendall_of_a_large_block_is_sorted_not_compared():
     z = sample("normal", (1, 3000, 2))
     assert peak_of(lambda: closed_forms.kendall(z)) < 3000 * 3000 / 5
+
+
+def test_products_keep_to_one_thread_until_the_outermost_lets_go():
+    def threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    before = threads()
+    with fast.one_thread():
+        with fast.one_thread():
+            assert set(threads()) == {1}
+        assert set(threads()) == {1}
+    assert threads() == before

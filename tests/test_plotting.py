@@ -209,18 +209,19 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
         ov.mean(normal(50), contamination=1).plot()
 
 
-def test_a_figure_is_saved_whole_and_closed(tmp_path):
+@pytest.mark.parametrize(("kind", "begin"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_a_figure_is_saved_whole_and_closed(tmp_path, kind, begin):
     figure = ov.mean(normal(50), contamination=1).plot().figure_
-    path = tmp_path / "deep" / "figure.png"
+    path = tmp_path / "deep" / f"figure.{kind}"
     plotting.save(figure, path)
-    assert path.read_bytes().startswith(b"\x89PNG")
-    assert [p.name for p in path.parent.iterdir()] == ["figure.png"]
+    assert path.read_bytes().startswith(begin)
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
     assert not plt.fignum_exists(figure.number)
 
 
 def test_a_figure_that_cannot_be_saved_leaves_nothing_behind(tmp_path, monkeypatch):
     figure = ov.mean(normal(50), contamination=1).plot().figure_
-    monkeypatch.setattr(figure, "savefig", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr("matplotlib.backends.backend_agg.FigureCanvasAgg.print_png", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         plotting.save(figure, tmp_path / "figure.png")
     assert list(tmp_path.iterdir()) == []

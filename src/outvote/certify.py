@@ -108,7 +108,7 @@ def vote_on_kernel(
         one_tuple = [np.full(len(size), degree) for size, degree in zip(sizes, degrees, strict=True)]
         ready = _ballot(plan, one_tuple, degrees, FiniteVariance(1.0), ask).scaled(spread_of(block_values))
         certificate = finish(ready.radius, plan, None, ask, "plug-in")
-    return answer(np.float64(ready.count(block_values.reshape(-1)))), certificate
+    return answer(np.float64(ready.count(block_values.ravel(order="K")))), certificate
 
 
 def answer(estimate: Any) -> Number:

@@ -94,12 +94,12 @@ def auc(x: Stack, y: Stack) -> Values:
 
 def mann_whitney_grid(x: Stack, y: Stack) -> Values:
     """Share of pairs with X ≤ Y, for every block of x and every block of y."""
-    return _wins_grid(x, y, below=1, tie=1) / (x.shape[1] * y.shape[1])
+    return np.divide(_wins_grid(x, y, below=1, tie=1), x.shape[1] * y.shape[1], dtype=np.float64)
 
 
 def auc_grid(x: Stack, y: Stack) -> Values:
     """Share of pairs with X < Y, ties counted half, for every block of x and every block of y."""
-    return _wins_grid(x, y, below=2, tie=1) / (2 * x.shape[1] * y.shape[1])
+    return np.divide(_wins_grid(x, y, below=2, tie=1), 2 * x.shape[1] * y.shape[1], dtype=np.float64)
 
 
 def energy(x: Stack, y: Stack) -> Values:
@@ -225,25 +225,22 @@ def _wins(x: Stack, y: Stack, *, below: int, tie: int) -> NDArray[np.int64]:
     return wins
 
 
-def _wins_grid(x: Stack, y: Stack, *, below: int, tie: int) -> NDArray[np.int64]:
-    """Count `below` for each pair x < y, and `tie` for each pair x = y, for every two blocks."""
+def _wins_grid(x: Stack, y: Stack, *, below: int, tie: int) -> NDArray[np.integer[Any]]:
+    """Count `below` for each pair x < y, and `tie` for each pair x = y, for every two blocks; small types may do."""
     if x.shape[1] < y.shape[1]:
         # The sample with smaller blocks is better in the place of y, and x < y is -y < -x.
         return _wins_grid(-y, -x, below=below, tie=tie).T
     n_cells, n_rows = len(x) * len(y), x.size + y.size
     if compiled := fast.compiled(n_rows * (2e-7 + 7e-10 * n_cells**0.5)):
         largest = below * x.shape[1]
-        # The smallest counters that have room for a few additions.
-        kind = next(k for k in (np.uint16, np.uint32, np.int64) if np.iinfo(k).max >= _ADDITIONS * largest)
-        counted = compiled.grid_wins(
-            *_in_order(x, compiled),
-            *_in_order(y, compiled),
-            below,
-            tie,
-            np.zeros((len(y), len(x)), kind),
-            np.iinfo(kind).max // largest,
-        )
-        return counted.T
+        # The smallest counters that have room for all additions, or for a few.
+        kinds = (np.uint8, y.shape[1]), (np.uint16, y.shape[1]), (np.uint16, _ADDITIONS), (np.uint32, _ADDITIONS)
+        kind = next((kind for kind, times in kinds if np.iinfo(kind).max >= times * largest), np.int64)
+        most = np.iinfo(kind).max // largest
+        narrow = np.zeros((len(y), len(x)), kind)
+        wins = np.zeros((len(y) if most < y.shape[1] else 0, len(x)), np.int64)
+        compiled.grid_wins(*_in_order(x, compiled), *_in_order(y, compiled), below, tie, narrow, wins, most)
+        return (wins if len(wins) else narrow).T
     wins = _wins_in_order(x, y, x_first=True)
     if below == tie:
         return wins

@@ -18,6 +18,7 @@ _WORTH_SECONDS = 1.0
 
 _numpy_seconds = 0.0
 _numpy_only = ContextVar("_numpy_only", default=False)
+_single = ContextVar("_single", default=False)
 
 
 def compiled(seconds: float) -> ModuleType | None:
@@ -49,9 +50,18 @@ def numpy_only() -> Iterator[None]:
         _numpy_only.reset(token)
 
 
-def one_thread() -> Any:
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
     """Keep numpy's matrix products to one thread for a while: for small ones, several are many times slower."""
-    return _threads().limit(limits=1, user_api="blas")
+    if _single.get():  # setting the limit again would take longer than a small product
+        yield
+        return
+    token = _single.set(True)
+    try:
+        with _threads().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _single.reset(token)
 
 
 @functools.cache

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import math
+from typing import get_args
 
 import matplotlib
 
@@ -15,7 +17,9 @@ import pytest
 from scipy import stats
 
 import outvote as ov
-from outvote import paper
+from outvote import paper, tables
+from outvote.assumptions import Assumption
+from outvote.contamination import Adversary
 from outvote.experiments import (
     coverage,
     estimation,
@@ -27,8 +31,19 @@ from outvote.experiments import (
     ruin_variance,
 )
 from outvote.experiments.base import Size, column
-from outvote.experiments.coverage_cases import CASES, LAWS, WINS
+from outvote.experiments.coverage_cases import (
+    CASES,
+    LAWS,
+    LOSSES,
+    ROWS_TO_CLASSIFY,
+    THRESHOLDS,
+    WINS,
+    losses_at,
+    risk_at,
+)
+from outvote.experiments.coverage_trials import TRIALS
 from outvote.experiments.running import run
+from outvote.votes import VoteName
 
 NAMES = ("ruin-mean", "ruin-median", "ruin-variance", "mann-whitney", "rate", "coverage")
 RUNS = {"ruin-mean": 50, "ruin-median": 50, "ruin-variance": 30, "mann-whitney": 8, "rate": 20, "coverage": 20}
@@ -104,7 +119,7 @@ def test_pieces_add_up_to_the_runs(name):
         key = tuple(cell for name, cell in piece.settings.items() if name in ("n", "case", "delta"))
         found[key] = found.get(key, 0) + piece.settings["runs"]
         assert piece.settings.get("n", 0) * piece.settings["runs"] <= 2e6
-    fewer = {"mann-whitney": {3162: 200, 10_000: 200}, "rate": {316_228: 94, 1_000_000: 30}}.get(name, {})
+    fewer = {"rate": {316_228: 94, 1_000_000: 30}}.get(name, {})
     times = {number: case.times for number, case in enumerate(CASES)} if name == "coverage" else {}
     assert found == {key: fewer.get(key[0], experiment.runs * times.get(key[0], 1)) for key in found}
 
@@ -259,7 +274,7 @@ def test_the_truth_is_what_clean_rows_tell():
         *ruin_mean.measure(rng, n=1000, runs=50),
         *ruin_median.measure(rng, n=1000, runs=50),
         *ruin_variance.measure(rng, n=1000, runs=50),
-        *mann_whitney.measure(rng, n=1000, runs=10, papers=False),
+        *mann_whitney.measure(rng, n=1000, runs=10),
     ]
     plain = {"ruin-mean": "mean", "ruin-median": "mean", "ruin-variance": "variance", "mann-whitney": "plain"}
     sds = {"ruin-mean": 1.0, "ruin-median": 0.5, "ruin-variance": 0.075, "mann-whitney": 0.36}
@@ -366,10 +381,10 @@ def case_of(certificate, law, **where):
 
 
 def tried(certificate, law, delta=0.1, runs=300, **where):
-    (record,) = coverage.measure(
-        np.random.default_rng(3), case=case_of(certificate, law, **where), delta=delta, runs=runs
-    )
-    return record
+    """Return the record of the attacked rows, or of the clean ones where there is no attack."""
+    return coverage.measure(np.random.default_rng(3), case=case_of(certificate, law, **where), delta=delta, runs=runs)[
+        -1
+    ]
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -391,23 +406,81 @@ def test_laws_have_mean_zero_and_sd_one(law):
         assert rows.std() == pytest.approx(1, rel=0.02)
 
 
-def test_attacks_put_one_outlier_into_each_of_so_many_blocks():
-    rng = np.random.default_rng(0)
-    clean = rng.normal(size=(60, 4))
-    part = ov.plan_blocks(60, 3, method="harmonic").partition(rng=0)
-    means = np.array([clean[block].mean(axis=0) for block in part])
+def attacked(case, clean, n_blocks, place, **changes):
+    """Attack samples in blocks; return the rows that changed, by block, and where there are outliers."""
+    case = coverage.replace(case, **{"n": len(clean[0]), "outliers": 3, **changes})
+    parts = [ov.partition.draw("random", case.n, n_blocks, 0, stream=s) for s in range(len(clean))]
+    before = [rows.copy() for rows in clean]
+    found = coverage.attack(np.random.default_rng(1), clean, parts, case, place)
+    for rows, old in zip(clean, before, strict=True):
+        np.testing.assert_array_equal(rows, old)
+    hits = [rows == value for rows, value in zip(found, place, strict=True)]
+    for rows, old, hit in zip(found, before, hits, strict=True):
+        np.testing.assert_array_equal(rows[~hit], old[~hit])
+    return [np.array([hit[block].sum(axis=0) for block in part]) for hit, part in zip(hits, parts, strict=True)], parts
+
+
+def check_hits(hit, worth=None):
+    """One outlier in each of three blocks of every run: the first ones, or those worth least."""
+    assert hit.max() == 1
+    assert (hit.sum(axis=0) == 3).all()
+    if worth is not None:
+        assert (np.take_along_axis(hit, np.argsort(worth, axis=0)[:3], axis=0) == 1).all()
+
+
+@pytest.mark.parametrize("place", [1e6, -1e6])
+def test_attacks_on_a_mean(place):
+    clean = np.random.default_rng(0).normal(size=(60, 4))
     for adversary in ("oblivious", "adaptive"):
         case = CASES[case_of("median, finite variance", "normal", adversary=adversary)]
-        case = coverage.replace(case, outliers=3)
-        rows = coverage._attack(clean, part, 1e6, case, 0)
-        hit = np.array([(rows[block] == 1e6).sum(axis=0) for block in part])
-        assert hit.max() == 1
-        assert (hit.sum(axis=0) == 3).all()
-        if adversary == "adaptive":  # pushing up, it takes the places of the lowest blocks
-            lowest = np.argsort(means, axis=0)[:3]
-            assert (np.take_along_axis(hit, lowest, axis=0) == 1).all()
-        else:
-            assert (hit[:3] == 1).all()
+        (hit,), (part,) = attacked(case, [clean], 12, (place,))
+        means = np.array([clean[block].mean(axis=0) for block in part])
+        check_hits(hit, np.sign(place) * means if adversary == "adaptive" else None)
+        assert adversary == "adaptive" or (hit[:3] == 1).all()
+
+
+@pytest.mark.parametrize("kernel", ["variance", "gini"])
+def test_adaptive_attacks_on_pairs_of_one_sample_take_the_lowest_blocks(kernel):
+    clean = np.random.default_rng(0).normal(size=(60, 4))
+    name = {"variance": "variance, median, finite variance", "gini": "Gini, median, finite variance"}[kernel]
+    case = CASES[case_of(name, "normal", adversary="adaptive")]
+    (hit,), (part,) = attacked(case, [clean], 12, (1e3,))
+    values = [
+        [ov.u_statistic(rows, kernel=kernel, n_blocks=1, contamination=0).estimate for rows in clean[block].T]
+        for block in part
+    ]
+    check_hits(hit, np.array(values))
+
+
+@pytest.mark.parametrize("place", [(10.0, -10.0), (-10.0, 10.0)])
+def test_adaptive_attacks_on_two_samples(place):
+    rng = np.random.default_rng(0)
+    clean = [rng.normal(size=(60, 4)), rng.normal(1.0, size=(60, 4))]
+    full = CASES[case_of("Mann-Whitney, full grid", "normal", adversary="adaptive")]
+    hits, parts = attacked(full, clean, 12, place)
+    for rows, hit, part, value in zip(clean, hits, parts, place, strict=True):
+        check_hits(hit, np.sign(value) * np.array([rows[block].mean(axis=0) for block in part]))
+    diagonal = CASES[case_of("Mann-Whitney, diagonal, median", "normal", adversary="adaptive")]
+    hits, parts = attacked(diagonal, clean, 12, place)
+    wins = np.array([(clean[0][x][:, None] <= clean[1][y]).mean(axis=(0, 1)) for x, y in zip(*parts, strict=True)])
+    assert (hits[0] + hits[1]).max() == 1  # never two in the same pair of blocks
+    both = np.argsort(np.sign(place[1]) * wins, axis=0)[:6]
+    assert (np.take_along_axis(hits[0] + hits[1], both, axis=0) == 1).all()
+
+
+def test_huber_hits_each_row_by_chance():
+    case = CASES[case_of("Huber's model", "normal")]
+    clean = np.random.default_rng(0).normal(size=(505, 200))
+    (hit,), _ = attacked(case, [clean], 101, (1e6,), outliers=case.outliers)
+    assert hit.sum(axis=0).mean() == pytest.approx(case.outliers, abs=0.6)
+    assert hit.sum(axis=0).std() == pytest.approx(math.sqrt(case.outliers), rel=0.2)
+
+
+def test_rows_to_classify_have_the_risks_they_should():
+    rows = LOSSES[ROWS_TO_CLASSIFY](np.random.default_rng(0), (40_000, 1))[:, 0]
+    np.testing.assert_allclose(losses_at(rows).mean(axis=0), risk_at(THRESHOLDS), atol=0.01)
+    for place, loss in ((1e-9, 1.0), (-1e-9, 0.0)):
+        assert (losses_at(np.array([place]))[0, 1:-1] == loss).all()
 
 
 def test_two_points_at_the_radius_are_missed_as_often_as_allowed():
@@ -472,16 +545,128 @@ def test_every_statement_of_the_paper_is_tried_or_listed():
     assert tried_ones | set(coverage.UNTESTED) == offered
 
 
-def test_all_votes_and_assumptions_are_tried():
-    tried_ones = {(case.vote, type(case.assume).__name__) for case in CASES}
-    assert {vote for vote, _ in tried_ones} == {"median", "soft", "clipped"}
-    assert {name for _, name in tried_ones} >= {
-        "FiniteVariance",
-        "SubGaussian",
-        "Bounded",
-        "FiniteKurtosis",
-        "NoneType",
-    }
+#: Public functions that hand on the certificate of another, or that give none.
+HANDED_ON = {
+    "GroupedBlockSummary.results": "BlockSummary.result",
+    "Scan.difference": "difference",
+    "Scan.u_statistic": "u_statistic",
+    "Scan.variance": "u_statistic",
+    "RobustAUCClassifier.certify": "certify_risk",
+    "RobustClassifier.certify": "certify_risk",
+    "RobustMetricLearner.certify": "certify_risk",
+    "RobustRanker.certify": "certify_risk",
+    "RobustRegressor.certify": "certify_risk",
+    "certificate.log_failure": None,
+    "metrics.robust_accuracy": "mean",
+    "metrics.robust_auc": "u_statistic",
+    "metrics.robust_concordance": "u_statistic",
+    "metrics.robust_log_loss": "mean",
+    "metrics.robust_mean_absolute_error": "mean",
+    "metrics.robust_mean_squared_error": "mean",
+}
+
+
+def giving_certificates():
+    """Name the public functions and methods that return an estimate with its certificate, or are radii themselves."""
+    places = {"": ov, "metrics.": ov.metrics, "certificate.": ov.certificate, "tables.": tables}
+    for prefix, place in places.items():
+        names = getattr(place, "__all__", [name for name in vars(place) if name.startswith("robust_")])
+        for name, value in ((name, getattr(place, name)) for name in names):
+            if inspect.isclass(value):
+                for method, function in inspect.getmembers(value, inspect.isfunction):
+                    if not method.startswith("_") and returns_estimates(function):
+                        yield f"{name}.{method}"
+            elif inspect.isfunction(value) and (prefix == "certificate." or returns_estimates(value)):
+                yield f"{prefix}{name}"
+
+
+def returns_estimates(function):
+    return "RobustEstimate" in str(inspect.signature(function).return_annotation)
+
+
+def test_every_function_that_gives_a_certificate_is_tried():
+    tried_ones = {case.function.split("(")[0] for case in CASES}
+    assert {case.function for case in CASES} == set(TRIALS)
+    given = set(giving_certificates()) - {"BlockSummary.concluded"}  # what `result` ends with
+    assert given >= {"mean", "u_statistic", "difference", "certify_risk", "BlockSummary.result", "metrics.robust_auc"}
+    assert given - tried_ones == set(HANDED_ON)
+    assert {other for other in HANDED_ON.values() if other} <= tried_ones
+
+
+def test_every_vote_assumption_and_adversary_is_tried():
+    known = {kind.__name__ for kind in Assumption.__subclasses__() if kind.__module__.startswith("outvote")}
+    tried_ones = {type(case.assume).__name__ for case in CASES if case.stated is None}
+    assert tried_ones == {*known, "NoneType"}
+    for vote in ("median", "soft", "clipped"):
+        assert {type(case.assume).__name__ for case in CASES if case.vote == vote} == tried_ones
+    for vote in get_args(VoteName):
+        assert {case.adversary for case in CASES if case.vote == vote} >= set(get_args(Adversary))
+    for kernel in ("variance", "gini", "mann-whitney"):
+        ours = [case for case in CASES if case.kernel == kernel and case.function == "u_statistic" and not case.stated]
+        assert {case.adversary for case in ours} == set(get_args(Adversary))
+    grids = {case.options.get("grid", "full") for case in CASES if case.samples > 1}
+    assert grids == {"full", "diagonal"}
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        ("mean", {"contamination": "auto"}),
+        ("u_statistic", {"contamination": "auto"}),
+        ("difference", {"contamination": "auto"}),
+        ("mean", {"alternative": "less"}),
+        ("mean", {"alternative": "greater"}),
+        ("mean", {"simultaneous": True}),
+        ("mean", {"remainder": "spread"}),
+        ("difference", {"paired": True}),
+        ("difference", {"relative": True}),
+        ("certify_risk(vc_dim)", {"vc_dim": 1}),
+    ],
+)
+def test_every_form_of_a_certificate_is_tried(function, options):
+    assert any(case.function == function and options.items() <= dict(case.options).items() for case in CASES)
+
+
+def test_clean_and_attacked_rows_are_tried_for_every_certificate(outcomes):
+    table = outcomes["coverage"].tables["coverage"]
+    tried_on = {}
+    for row in table:
+        tried_on.setdefault((row["certificate"], row["law"], row["adversary"], row["outliers"]), set()).add(
+            row["attack"]
+        )
+    for (name, _, adversary, outliers), attacks in tried_on.items():
+        broken = "broken on purpose" in name
+        assert attacks == ({"adaptive"} if broken else {"none", adversary} if outliers else {"none"}), name
+
+
+@pytest.mark.parametrize(
+    ("certificate", "law", "where"),
+    [
+        ("Huber's model", "Student, 2.5 degrees", {}),
+        ("contamination left open, interval", "Student, 2.5 degrees", {"adversary": "adaptive"}),
+        ("contamination left open, levels", "Student, 2.5 degrees", {"adversary": "oblivious"}),
+        ("risk of the best of five", "0-1 loss", {"adversary": "adaptive"}),
+        ("risk of the best of a class", "rows to classify", {"adversary": "adaptive"}),
+        ("risks of a class", "rows to classify", {"adversary": "oblivious"}),
+        ("Gini, clipped, finite variance", "normal", {"adversary": "adaptive"}),
+        ("Mann-Whitney, diagonal, clipped", "normal", {"adversary": "adaptive"}),
+    ],
+)
+def test_a_radius_far_too_small_would_be_caught(monkeypatch, certificate, law, where):
+    number = case_of(certificate, law, **where)
+    trial = coverage.TRIALS[CASES[number].function]
+
+    def shrunk(*asked):
+        found = trial(*asked)
+        return found._replace(reach=found.reach / 30)
+
+    assert all(record["misses"] <= 3 for record in both_of(number))
+    monkeypatch.setitem(coverage.TRIALS, CASES[number].function, shrunk)
+    assert any(record["lowest miss rate"] > 0.1 for record in both_of(number))
+
+
+def both_of(number, runs=30):
+    return coverage.measure(np.random.default_rng(3), case=number, delta=0.1, runs=runs)
 
 
 def test_ranges(outcomes):

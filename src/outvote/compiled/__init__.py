@@ -12,6 +12,7 @@ from outvote.compiled.kernels import (
     settle,
     sums_across,
     sums_within,
+    variances_of_rows,
 )
 from outvote.compiled.pairs import (
     hinge_pairs,
@@ -19,10 +20,12 @@ from outvote.compiled.pairs import (
     logistic_pairs,
     logistic_slopes,
     metric_pairs,
+    metric_pulls,
 )
 from outvote.compiled.partitions import (
     add_drawn,
     add_moments,
+    add_places,
     add_rows,
     add_segments,
     count_drawn,
@@ -36,6 +39,7 @@ from outvote.compiled.votes import (
 __all__ = [
     "add_drawn",
     "add_moments",
+    "add_places",
     "add_rows",
     "add_segments",
     "aligned_wins",
@@ -50,9 +54,11 @@ __all__ = [
     "logistic_pairs",
     "logistic_slopes",
     "metric_pairs",
+    "metric_pulls",
     "pick_drawn",
     "settle",
     "soft_pull",
     "sums_across",
     "sums_within",
+    "variances_of_rows",
 ]

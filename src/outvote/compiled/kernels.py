@@ -46,14 +46,15 @@ def grid_wins(
     below: int,
     tie: int,
     narrow: NDArray[Any],
+    wins: NDArray[np.int64],
     most: int,
-) -> NDArray[np.int64]:
+) -> None:
     """Count `below` for each pair x < y and `tie` for each x = y, for every block of y (rows) and of x (columns).
 
     `x` and `y` are sorted. Each y adds the counts of the x below it, block by block, to the row of its own block in
-    `narrow`, zeros of a small type that holds `most` such counts; a row that full is moved to the result.
+    `narrow`, zeros of a small type that holds `most` such counts; a row that full is added to `wins`, and so is every
+    row in the end. No rows of `wins` are needed where `narrow` holds everything.
     """
-    wins = np.zeros(narrow.shape, dtype=np.int64)
     counts = np.zeros(narrow.shape[1], dtype=narrow.dtype)
     added = np.zeros(narrow.shape[0], dtype=np.int64)
     n_less, n_up_to = 0, 0
@@ -68,15 +69,14 @@ def grid_wins(
                 n_less += 1
         block = y_block[j]
         row = narrow[block]
-        for k in range(len(row)):
-            row[k] += counts[k]
-        added[block] += 1
         if added[block] == most:
             _empty(row, wins[block])
             added[block] = 0
+        for k in range(len(row)):
+            row[k] += counts[k]
+        added[block] += 1
     for block in range(len(wins)):
         _empty(narrow[block], wins[block])
-    return wins
 
 
 @jit
@@ -283,3 +283,26 @@ def sums_across(function: Callable[..., Any]) -> Callable[..., NDArray[np.float6
         return totals
 
     return over
+
+
+@jit
+def variances_of_rows(x: NDArray[Any], rows: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+    """Variance of each column over every `size` of the rows named, in two passes, (blocks, columns)."""
+    n_blocks, width = len(rows) // size, x.shape[1]
+    values, center = np.zeros((n_blocks, width)), np.empty(width)
+    for k in range(n_blocks):
+        center[:] = 0.0
+        for i in rows[k * size : (k + 1) * size]:
+            row = x[i]
+            for j in range(width):
+                center[j] += row[j]
+        for j in range(width):
+            center[j] /= size
+        value = values[k]
+        for i in rows[k * size : (k + 1) * size]:
+            row = x[i]
+            for j in range(width):
+                value[j] += (row[j] - center[j]) ** 2
+        for j in range(width):
+            value[j] /= size - 1
+    return values

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from outvote.compiled.jit import jit
 
-#: Blocks worked on side by side.
-_BLOCKS = 128
+#: Blocks worked on side by side; fewer than some are taken one by one, and their rows go side by side.
+_BLOCKS, _SEVERAL = 128, 8
 #: Scores further from the centre than this have no exponential; with nearer ones so many factors have a product.
 _FAR, _PRODUCT = 40.0, 8
 
@@ -119,6 +119,16 @@ def hinge_pairs(scores: NDArray[np.float64], targets: NDArray[Any], signs: bool)
     """Sum over the pairs of each block of max(0, 1 - (s - s')·(y - y')), or with the sign of y - y' alone."""
     size, n_blocks = scores.shape
     totals = np.zeros(n_blocks)
+    if n_blocks < _SEVERAL:
+        for k in range(n_blocks):
+            s, y, sums = scores[:, k].copy(), targets[:, k].copy(), np.zeros(size)
+            for i in range(size):
+                own, target = s[i], y[i]
+                for j in range(i):
+                    gap = np.sign(y[j] - target) if signs else y[j] - target
+                    sums[j] += max(0.0, 1.0 + gap * (own - s[j]))
+            totals[k] = sums.sum()
+        return totals
     for low in range(0, n_blocks, _BLOCKS):
         high = min(low + _BLOCKS, n_blocks)
         part = totals[low:high]
@@ -136,6 +146,16 @@ def hinge_slopes(scores: NDArray[np.float64], targets: NDArray[Any], signs: bool
     """Derivatives of these sums in the scores."""
     size, n_blocks = scores.shape
     slopes = np.zeros((size, n_blocks))
+    if n_blocks < _SEVERAL:
+        for k in range(n_blocks):
+            s, y, sums = scores[:, k].copy(), targets[:, k].copy(), np.zeros(size)
+            for j in range(size):  # every pair twice, which keeps the inner loop simple
+                other, target = s[j], y[j]
+                for i in range(size):
+                    gap = np.sign(target - y[i]) if signs else target - y[i]
+                    sums[i] += gap if 1.0 + gap * (s[i] - other) > 0.0 else 0.0
+            slopes[:, k] = sums
+        return slopes
     for low in range(0, n_blocks, _BLOCKS):
         high = min(low + _BLOCKS, n_blocks)
         for i in range(size):
@@ -173,3 +193,31 @@ def metric_pairs(scores: NDArray[np.float64], classes: NDArray[Any], rows: NDArr
                 apart = (one + two) + (three + four) - 2.0
                 totals[k] += max(0.0, 1.0 + apart if classes[rows[j, k]] == own else 1.0 - apart)
     return totals
+
+
+@jit
+def metric_pulls(scores: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[np.float64]:
+    """Matrices L_k, (K, B, B), whose XᵀLX is the gradient of these sums: Σ_j w_ij on the diagonal, and -w beside it.
+
+    w_ij is +1 inside a class and -1 across where the pair costs something, else 0.
+    """
+    size, n_blocks, width = scores.shape
+    pulls = np.zeros((n_blocks, size, size))
+    apart = np.empty(size)
+    for k in range(n_blocks):
+        images, own = np.ascontiguousarray(scores[:, k].T), classes[:, k].copy()
+        pull = pulls[k]
+        for i in range(size):
+            apart[:i] = -2.0
+            for c in range(width):
+                column = images[c]
+                for j in range(i):
+                    apart[j] += (column[i] - column[j]) ** 2
+            for j in range(i):
+                weight = 1.0 if own[j] == own[i] else -1.0
+                pull[i, j] = -weight if 1.0 + weight * apart[j] > 0.0 else 0.0
+            for j in range(i):
+                pull[j, i] = pull[i, j]
+                pull[i, i] -= pull[i, j]
+                pull[j, j] -= pull[i, j]
+    return pulls

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,10 @@ TRUTH = 0.5 * (1 + math.erf(0.5))
 PLACES = {"pulled down": (10.0, -10.0), "pulled up": (-10.0, 10.0)}
 PLAIN, PAPER, OURS, DIAGONAL = "plain", "MoU₂, K = ⌈√α·n⌉", "MoU₂, our K", "MoU₂ on the diagonal"
 ROBUST = (PAPER, OURS, DIAGONAL)
-#: From here on fewer runs are made.
-_MANY_ROWS, _FEWER = 3000, 0.4
-#: Runs, and combinations of blocks, that the paper's rule gets for one size: at 10 000 rows a call takes long.
-_RUNS, _COMBINATIONS = 150, 5e7
 _SECONDS_A_PIECE = 3.0
 
 
+@cache
 def blocks(n: int) -> dict[str, dict[str, Any]]:
     """Return for each estimator its numbers of blocks, and the blocks that vote."""
     rows, counts = (n, n), (estimation.n_outliers(n),) * 2
@@ -43,25 +41,21 @@ def blocks(n: int) -> dict[str, dict[str, Any]]:
 
 
 def pieces(size: Size) -> list[Piece]:
-    """Take two sizes a decade; the paper's number of blocks is spared most runs where it takes long."""
+    """Take two sizes a decade."""
     found = []
     for n in [100, 316, 1000] if size.quick else [100, 316, 1000, 3162, 10_000]:
-        runs = math.ceil(size.runs * _FEWER) if n > _MANY_ROWS else size.runs
-        combinations = math.prod(blocks(n)[PAPER]["n_blocks"])
-        slow = min(runs, _RUNS, max(2, int(_COMBINATIONS / combinations)))
-        quick = 0.012 + 1.5e-6 * n
-        for kind, count, seconds in ((True, slow, quick + 0.006 + 1e-7 * combinations), (False, runs - slow, quick)):
-            most = max(1, int(_SECONDS_A_PIECE / seconds))
-            for start in range(0, count, most):
-                each = min(most, count - start)
-                found.append(Piece({"n": n, "runs": each, "papers": kind}, cost=each * seconds))
+        seconds = 0.012 + 1.5e-6 * n + 2.5e-8 * math.prod(blocks(n)[PAPER]["n_blocks"])
+        most = max(1, int(_SECONDS_A_PIECE / seconds))
+        for start in range(0, size.runs, most):
+            runs = min(most, size.runs - start)
+            found.append(Piece({"n": n, "runs": runs}, cost=runs * seconds))
     return found
 
 
-def measure(rng: np.random.Generator, *, n: int, runs: int, papers: bool) -> list[dict[str, Any]]:
-    """Estimate P(X ≤ Y) from `runs` pairs of samples, clean and pulled both ways; with the paper's K if `papers`."""
+def measure(rng: np.random.Generator, *, n: int, runs: int) -> list[dict[str, Any]]:
+    """Estimate P(X ≤ Y) from `runs` pairs of samples, clean and pulled both ways."""
     count = estimation.n_outliers(n)
-    settings = {name: options for name, options in blocks(n).items() if papers or name != PAPER}
+    settings = blocks(n)
     found: dict[tuple[str, str], list[Any]] = {(name, data): [] for data in ("clean", *PLACES) for name in settings}
     for _ in range(runs):
         clean = rng.normal(size=n), rng.normal(1.0, size=n)

@@ -21,30 +21,26 @@ PUBLISHED = {
     ("wine", "GD", "contaminated"): (0.92, 0.11),
     ("wine", "MoU-GD", "contaminated"): (0.74, 0.02),
 }
-#: Seconds of a run, and of one of the comparison with all pairs.
-_COSTS = {"boston": (1.4, 0.8), "wine": (1.9, 3.5)}
+#: Seconds of a run.
+_COSTS = {"boston": 1.3, "wine": 1.6}
 _NAMES = ("boston", "wine")
-#: Runs in which plain descent is compared with that on all pairs, on a part of its epochs.
-_ALL_PAIRS_RUNS, _ALL_PAIRS_PART = 2, 5
 
 
 def pieces(size: Size) -> list[Piece]:
-    """Cut the runs of each data set, and a few with all pairs."""
+    """Cut the runs of each data set."""
     shorter = 10 if size.quick else 1
-    found = []
-    for name in _NAMES:
-        run, whole = (cost / shorter for cost in _COSTS[name])
-        found += learning.cut_runs(size.runs, 5, run, {"part": "paths", "name": name, "shorter": shorter})
-        settings = {"part": "all pairs", "name": name, "shorter": _ALL_PAIRS_PART * shorter}
-        found += learning.cut_runs(min(size.runs, _ALL_PAIRS_RUNS), _ALL_PAIRS_RUNS, whole, settings)
-    return found
+    return [
+        piece
+        for name in _NAMES
+        for piece in learning.cut_runs(size.runs, 5, _COSTS[name] / shorter, {"name": name, "shorter": shorter})
+    ]
 
 
-def measure(rng: np.random.Generator, *, part: str, name: str, runs: int, shorter: int) -> list[dict[str, Any]]:
-    """Run the four descents on fresh splits, or plain descent twice: on blocks of pairs and on all of them."""
+def measure(rng: np.random.Generator, *, name: str, runs: int, shorter: int) -> list[dict[str, Any]]:
+    """Run the four descents on fresh splits."""
     records: list[dict[str, Any]] = []
     epochs = learning.SETTINGS[name].epochs // shorter
-    for run in range(runs):
+    for _ in range(runs):
         sane, test = learning.split(name, rng)
         ends: dict[tuple[str, str], Any] = {}
         seed = learning.seed_from(rng)  # the same start for all
@@ -52,18 +48,13 @@ def measure(rng: np.random.Generator, *, part: str, name: str, runs: int, shorte
         for kind in ("sane", "contaminated"):
             if kind == "contaminated":
                 given[kind], _ = learning.spoil(name, rng, sane, ends["GD", "sane"])
-            for algorithm in ("GD", "MoU-GD") if part == "paths" else ("GD", "GD on all pairs"):
+            for algorithm in ("GD", "MoU-GD"):
                 trace = learning.Trace(name, test)
-                options = {"n_blocks": 1} if algorithm == "GD on all pairs" else {}
-                model = learning.descent(
-                    name, algorithm.split(" on ")[0], max_iter=epochs, random_state=seed, callbacks=[trace], **options
-                )
+                model = learning.descent(name, algorithm, max_iter=epochs, random_state=seed, callbacks=[trace])
                 accepted = learning.accepts(model, given[kind])
                 ends[algorithm, kind] = trace.theta
                 records.append(
                     {
-                        "part": part,
-                        "run": run,
                         "data": name,
                         "rows": kind,
                         "descent": algorithm,
@@ -80,12 +71,9 @@ def measure(rng: np.random.Generator, *, part: str, name: str, runs: int, shorte
 
 def tabulate(records: list[dict[str, Any]]) -> Tables:
     """Set our losses beside the published ones; average the paths."""
-    runs = [record for record in records if record["part"] == "paths"]
-    pairs = [record for record in records if record["part"] == "all pairs"]
     return {
-        "ranking-table": _losses(runs),
-        "ranking-table.trajectories": learning.average_paths(runs, ("data", "descent", "rows"), ("test",)),
-        "ranking-table.all-pairs": _all_pairs(pairs),
+        "ranking-table": _losses(records),
+        "ranking-table.trajectories": learning.average_paths(records, ("data", "descent", "rows"), ("test",)),
     }
 
 
@@ -117,20 +105,6 @@ def _losses(records: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _all_pairs(records: list[dict[str, Any]]) -> Table:
-    return [
-        {
-            "data": data,
-            "rows": kind,
-            "run": run,
-            "epochs": both[0]["epochs"][-1],
-            "test loss, blocks of pairs": both[0]["end"],
-            "test loss, all pairs": both[1]["end"],
-        }
-        for (data, run, kind), both in learning.group(records, "data", "run", "rows").items()
-    ]
-
-
 def draw(tables: Tables) -> Any:
     """Draw test losses against the epochs: medians, since plain descent on contaminated rows goes two ways."""
     panels = new_panels(1, 2, panel=(5.2, 4.0))
@@ -147,7 +121,7 @@ def judge(tables: Tables) -> list[Finding]:
     """Compare the table cell by cell, and judge what the paper reads in it."""
     table = tables["ranking-table"]
     return [
-        _published(table, tables["ranking-table.all-pairs"]),
+        _published(table),
         _resists(table),
         _harmed(table),
         _similar(table),
@@ -159,7 +133,7 @@ def _cell(table: Table, name: str, algorithm: str, rows: str) -> dict[str, Any]:
     return next(row for row in table if (row["data"], row["descent"], row["rows"]) == (name, algorithm, rows))
 
 
-def _published(table: Table, pairs: Table) -> Finding:
+def _published(table: Table) -> Finding:
     off = [row for row in table if abs(row["test loss"] - row["published"]) > row["published ±"]]
     listed = "; ".join(
         f"{row['data']} {row['descent']} on {row['rows']} rows {row['test loss']:.2f}"
@@ -167,13 +141,6 @@ def _published(table: Table, pairs: Table) -> Finding:
         f" (published {row['published']:.2f} ± {row['published ±']:.2f})"
         for row in table
     )
-    gaps = {
-        kind: max(
-            abs(row["test loss, blocks of pairs"] - row["test loss, all pairs"]) for row in pairs if row["rows"] == kind
-        )
-        for kind in ("sane", "contaminated")
-    }
-    tried = len({row["run"] for row in pairs})
     wide = [row for row in table if (row["standard deviation"] or 0.0) > 2 * row["published ±"]]
     why = [f"outside: {_named(off)}"] if off else []
     why += [
@@ -184,10 +151,7 @@ def _published(table: Table, pairs: Table) -> Finding:
     return Finding(
         "the eight test losses of the table",
         "holds" if not off and not wide else "holds in part" if len(off) < len(table) / 2 else "does not hold",
-        f"{len(table) - len(off)} of {len(table)} within the published ±: {listed}. Plain descent takes the pairs "
-        f"inside {learning.GD_BLOCKS} random blocks; with all pairs its loss differs by at most {gaps['sane']:.1g} on "
-        f"sane and {gaps['contaminated']:.1g} on contaminated rows where both were tried ({tried} runs of each data "
-        f"set, one in {_ALL_PAIRS_PART} of the epochs)",
+        f"{len(table) - len(off)} of {len(table)} within the published ±: {listed}",
         "; ".join(why),
     )
 

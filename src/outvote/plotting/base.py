@@ -30,20 +30,48 @@ def _pyplot() -> Any:
 
 
 def new_axes(ax: Any = None, *, figsize: tuple[float, float] = (7.0, 4.2)) -> Any:
-    """Return `ax`, or the axes of a new figure."""
+    """Return `ax`, or the axes of a new figure.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> ax = new_axes(figsize=(5.0, 3.0))
+    >>> ax.figure.get_size_inches().tolist(), new_axes(ax) is ax
+    ([5.0, 3.0], True)
+    >>> plt.close(ax.figure)
+    """
     if ax is not None:
         return ax
     return _pyplot().subplots(figsize=figsize, layout="constrained")[1]
 
 
 def new_panels(rows: int, columns: int, *, panel: tuple[float, float] = (4.0, 3.2)) -> list[Any]:
-    """Return the axes of a new figure, row by row; `panel` is the size of each in inches."""
+    """Return the axes of a new figure, row by row; `panel` is the size of each in inches.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> panels = new_panels(2, 3)
+    >>> len(panels), panels[0].figure.get_size_inches().round(1).tolist()
+    (6, [12.0, 6.4])
+    >>> plt.close(panels[0].figure)
+    """
     size = (columns * panel[0], rows * panel[1])
     return list(_pyplot().subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)[1].flat)
 
 
 def legend_below(ax: Any) -> None:
-    """Put the legend under the axes, where it covers nothing."""
+    """Put the legend under the axes, where it covers nothing.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> ax = Figure().subplots()
+    >>> _ = ax.plot([0, 1], label="a line")
+    >>> legend_below(ax)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['a line']
+    """
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize="small", frameon=False)
 
 
@@ -53,15 +81,33 @@ def spaced(number: float) -> str:
 
 
 def save(figure: Any, *paths: str | Path, dpi: int = 150) -> None:
-    """Write a figure, to one file or several, each whole or not at all, and close it."""
+    """Write a figure, to one file or several, each whole or not at all, and close it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(new_axes().figure, Path(folder, "a.png"), Path(folder, "a.svg"))
+    ...     print(sorted(path.name for path in Path(folder).iterdir()))
+    ['a.png', 'a.svg']
+    """
     import matplotlib.pyplot as plt
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     try:
+        figure.set_dpi(dpi)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # laid out once, for all files
         for path in paths:
             with whole(path) as partial:
-                undated = {"metadata": {"Date": None}} if partial.suffix == ".svg" else {}
-                figure.savefig(partial, dpi=dpi, **undated)
+                # savefig would draw twice, first to lay out anew.
+                if partial.suffix == ".svg":
+                    FigureCanvasSVG(figure).print_svg(partial, metadata={"Date": None})
+                elif partial.suffix == ".png":
+                    FigureCanvasAgg(figure).print_png(partial)
+                else:
+                    figure.savefig(partial, dpi=dpi)
     finally:
         plt.close(figure)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.arrays import to_host
 from outvote.plotting.base import COLORS, legend_below, new_axes
 
 if TYPE_CHECKING:
@@ -31,6 +32,15 @@ class BlocksDisplay:
         How many block values may be corrupt.
     title, label : str
         Title and name of the horizontal axis.
+
+    Examples
+    --------
+    >>> import numpy as np, outvote as ov
+    >>> from matplotlib.figure import Figure
+    >>> x = np.random.default_rng(0).exponential(size=1000)
+    >>> display = ov.mean(x, contamination=5, rng=0).plot(ax=Figure().subplots())
+    >>> type(display).__name__, display.ax_.get_xlabel()
+    ('BlocksDisplay', 'mean of a block')
     """
 
     block_values: NDArray[np.float64]
@@ -48,7 +58,9 @@ class BlocksDisplay:
     def from_estimate(cls, result: RobustEstimate, *, column: int = 0) -> BlocksDisplay:
         """Take what is drawn from a result; `column` picks one of several, or one of two samples."""
         plan, values = result.plan, result.block_values
-        estimate, plain, corrupt = result.estimate, result.plain, plan.n_corrupt
+        values = values if isinstance(values, tuple) else to_host(values)
+        estimate: Any = to_host(result.estimate)
+        plain, corrupt = result.plain, plan.n_corrupt
         label = f"{result.statistic} of a block"
         if isinstance(values, tuple):
             n_columns = len(values)

@@ -81,7 +81,7 @@ def ballot(
     if layout == "full":
         # Blocks of the smallest size have the heaviest tail, so what holds for them holds for all.
         smallest = tuple(int(size.min()) for size in sizes)
-        return Ballot("median", float(grid_radius(tuple(map(len, sizes)), tuple(n_bad), smallest, **terms)))
+        return _remembered_grid(tuple(map(len, sizes)), tuple(n_bad), smallest, _key(terms))
     n_blocks, bad = len(sizes[0]), sum(n_bad)
     equal = all(size.min() == size.max() for size in sizes)
     if vote == "median" and not equal:
@@ -91,7 +91,18 @@ def ballot(
         return _soft(n_blocks, bad, soft_scale(np.broadcast_to(sds, (n_blocks,)), bad, terms["adversary"]), terms)
     # Equal sizes, or the smallest for all.
     smallest = tuple(int(size.min()) for size in sizes)
-    return _remembered(vote, n_blocks, bad, smallest, (*terms.items(), ("degrees", tuple(terms["degrees"]))))
+    return _remembered(vote, n_blocks, bad, smallest, _key(terms))
+
+
+def _key(terms: Terms) -> tuple[tuple[str, Any], ...]:
+    return (*terms.items(), ("degrees", tuple(terms["degrees"])))
+
+
+@lru_cache(maxsize=256)
+def _remembered_grid(
+    n_blocks: tuple[int, ...], n_bad: tuple[int, ...], sizes: tuple[int, ...], terms: tuple[tuple[str, Any], ...]
+) -> Ballot:
+    return Ballot("median", float(grid_radius(n_blocks, n_bad, sizes, **cast(Terms, dict(terms)))))
 
 
 @lru_cache(maxsize=256)

@@ -24,6 +24,20 @@ class PairLoss(Loss):
 
     It must be symmetric, ℓ(s, s', y, y') = ℓ(s', s, y', y): the slope in s' is then the slope in s of the pair turned
     round. A block's risk is the mean over its pairs i < j (erratum 11: not the sum).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Gap(PairLoss):
+    ...     name = "gap"
+    ...     def value(self, s, t, y, z):
+    ...         return ((s - t) - (y - z)) ** 2
+    ...     def slope(self, s, t, y, z):
+    ...         return 2 * ((s - t) - (y - z))
+    >>> import outvote as ov
+    >>> x = np.random.default_rng(0).normal(size=(300, 2))
+    >>> ov.RobustRanker(loss=Gap(), contamination=0.02, random_state=0).fit(x, x @ [2.0, 1.0]).coef_.round(1)
+    array([2., 1.])
     """
 
     degree = 2
