@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
-from outvote import closed_forms, one_pass
+from outvote import closed_forms, one_pass, scales
 from outvote.kernels import KERNELS, Kernel
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
+from outvote.learning.scaling import ScaledRows
 from outvote.partition import draw, hash_coefficients, hash_rows
 from outvote.summary import Moments
 from outvote.votes.soft import soft_tuning, soft_vote
@@ -104,9 +105,12 @@ def test_counters_of_any_width_are_emptied_in_time(additions):
     for name in ("mann_whitney_grid", "auc_grid"):
         np.testing.assert_array_equal(both(getattr(closed_forms, name), x, y, _ADDITIONS=additions), np.ones((2, 3)))
     order = np.sort(blocks(1, 40, tied=True)[0]), np.repeat(np.arange(2), 20)
-    expected = compiled.grid_wins(*order, *order, 2, 1, np.zeros((2, 2), np.int64), 2**50)
+    expected = np.zeros((2, 2), np.int64)
+    compiled.grid_wins(*order, *order, 2, 1, expected, np.zeros((0, 2), np.int64), 2**50)
+    assert expected.sum() > 0
     for most in (1, 2, 7):
-        found = compiled.grid_wins(*order, *order, 2, 1, np.zeros((2, 2), np.uint16), most)
+        found = np.zeros((2, 2), np.int64)
+        compiled.grid_wins(*order, *order, 2, 1, np.zeros((2, 2), np.uint16), found, most)
         np.testing.assert_array_equal(found, expected)
 
 
@@ -290,10 +294,13 @@ def test_drawn_partitions_and_their_sums_are_the_same(n_rows, n_blocks, dtype):
 
 
 @pytest.mark.parametrize("columns", [1, 3])
-@pytest.mark.parametrize(("n_rows", "n_blocks"), [(3000, 1), (9001, 10), (13_000, 101)])
-def test_segments_add_up_the_same(monkeypatch, n_rows, n_blocks, columns):
+@pytest.mark.parametrize(
+    ("n_rows", "n_blocks", "stepped_from"), [(3000, 1, 999), (9001, 10, 999), (13_000, 101, 999), (13_000, 101, 100)]
+)
+def test_segments_add_up_the_same(monkeypatch, n_rows, n_blocks, columns, stepped_from):
     monkeypatch.setattr(one_pass, "_GROUP", 700)
     monkeypatch.setattr(one_pass, "_PLACES", (4, 8))
+    monkeypatch.setattr(one_pass, "_STEPPED_FROM", stepped_from)
     x = np.random.default_rng(0).normal(size=(n_rows, columns) if columns > 1 else n_rows)
     for seed in range(4):
         dealt = one_pass.Segments(n_rows, n_blocks, columns, "spread", np.random.default_rng(seed))
@@ -302,6 +309,26 @@ def test_segments_add_up_the_same(monkeypatch, n_rows, n_blocks, columns):
                 expected = dealt.sums(rows)
             with using(compiled):
                 np.testing.assert_allclose(dealt.sums(rows), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("bits", [3, 20, 31, 32, 33, 50])
+def test_numbers_are_scrambled_the_same(bits):
+    keys = np.random.default_rng(bits).integers(2**bits, size=(6, 2), dtype=np.uint64)
+    rows, first = np.empty(100, dtype=np.int64), min(5, 2**bits - 1)
+    with np.errstate(over="ignore"):
+        compiled.partitions._scramble(np.uint64(first), keys, np.uint64(bits), rows)
+    numbers = np.arange(first, first + 100, dtype=np.uint64) & np.uint64(2**bits - 1)
+    np.testing.assert_array_equal(rows, one_pass._scrambled(numbers, keys, bits))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+def test_variances_of_rows_are_the_same(dtype):
+    x = np.random.default_rng(0).normal(1e3, 10, size=(300, 7)).astype(dtype)
+    order = np.random.default_rng(1).integers(300, size=40)
+    expected = [np.var(x[order[k : k + 8]].astype(np.float64), axis=0, ddof=1) for k in range(0, 40, 8)]
+    for module in (None, compiled):
+        with using(module):
+            np.testing.assert_allclose(scales._variances(x, order, 8), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("remainder", ["drop", "spread"])
@@ -340,11 +367,11 @@ def test_row_numbers_of_any_size_have_the_same_hash(seed):
     edges = [*range(-3, 4), prime, 2 * prime, 2**32, 2**53, 2**62, 2**63 - 1, -(2**31), -(2**53), -(2**63)]
     near = [edge + step for edge in edges for step in (-1, 0, 1) if -(2**63) <= edge + step < 2**63]
     ids = np.array([*near, *np.random.default_rng(seed).integers(-(2**63), 2**63, size=200)])
-    a, b, *rest = hash_coefficients(seed)
+    b, *rest = hash_coefficients(seed)
     expected = []
     for i in ids.tolist():
-        u = (a * (i % prime) + b * (i // prime)) % prime
-        expected.append((u**4 + rest[0] * u**3 + rest[1] * u**2 + rest[2] * u + rest[3]) % prime)
+        u = (i % prime + b * (i // prime)) % prime
+        expected.append((u**4 + rest[0] * u**3 + rest[1] * u**2 + rest[2] * u) % prime + rest[3])
     np.testing.assert_array_equal(both(hash_rows, ids, seed), expected)
     np.testing.assert_array_equal(both(hash_rows, ids[ids >= 0][:20].reshape(4, 5), seed, 1).shape, (4, 5))
     out = np.empty(len(ids), dtype=np.int64)
@@ -409,7 +436,7 @@ def test_soft_votes_are_the_same(n_votes, offset, n_bad):
 
 
 @pytest.mark.parametrize("loss", [PairLogistic(), PairHinge(), ProductHinge()], ids=lambda loss: loss.name)
-@pytest.mark.parametrize(("size", "n_blocks"), [(2, 3), (5, 130), (17, 9)])
+@pytest.mark.parametrize(("size", "n_blocks"), [(2, 3), (40, 1), (5, 130), (17, 9)])
 def test_risks_and_slopes_of_pairs_are_the_same(loss, size, n_blocks):
     rng = np.random.default_rng(size)
     targets = rng.integers(0, 4, size=(size, n_blocks)).astype(np.float64)
@@ -433,3 +460,22 @@ def test_risks_of_a_metric_are_the_same(width):
         expected = MetricHinge().risks_of(scores, classes, rows)
     with using(compiled):
         np.testing.assert_allclose(MetricHinge().risks_of(scores, classes, rows), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("clipped", [False, True])
+@pytest.mark.parametrize(("size", "n_blocks"), [(2, 5), (9, 4), (30, 1)])
+def test_gradients_of_a_metric_are_the_same(size, n_blocks, clipped):
+    rng = np.random.default_rng(size)
+    n_rows = size * n_blocks
+    classes, rows = rng.integers(0, 3, size=n_rows), rng.permutation(n_rows).reshape(size, n_blocks)
+    design = ScaledRows(rng.normal(size=(n_rows, 4)), np.zeros(4), np.ones(4))
+    scores = MetricHinge().scores(design, 0.4 * np.eye(4))
+
+    def gradient():
+        return MetricHinge().mean_gradient(design, rows, scores[rows], classes[rows], clipped=clipped)
+
+    with using(None):
+        expected = gradient()
+    assert np.abs(expected).max() > 0
+    with using(compiled):
+        np.testing.assert_allclose(gradient(), expected, rtol=1e-12, atol=1e-13)

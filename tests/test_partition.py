@@ -263,8 +263,8 @@ def test_a_partition_is_a_sequence():
         ("uniform", 1, "drop", [1, 0, 0, 2, 2, 2, 1, 1, -1, 0]),
         ("random", 0, "drop", [2, 2, 1, 0, 0, 2, 1, 0, 1, -1]),
         ("random", 0, "spread", [2, 2, 1, 0, 0, 1, 0, 0, 1, 2]),
-        ("hash", 0, "drop", [1, 1, 2, 1, 1, 2, 0, 0, 2, 0]),
-        ("hash", 1, "drop", [2, 1, 0, 0, 2, 0, 2, 2, 0, 0]),
+        ("hash", 0, "drop", [1, 2, 0, 1, 2, 0, 0, 0, 0, 2]),
+        ("hash", 1, "drop", [0, 0, 2, 1, 1, 1, 2, 0, 0, 1]),
         ("contiguous", 0, "drop", [0, 0, 0, 1, 1, 1, 2, 2, 2, -1]),
     ],
 )
@@ -550,11 +550,14 @@ def test_mean_has_the_same_law_of_block_values_on_ordered_rows(order):
     assert stats.ks_2samp(one, two).pvalue > 0.01
 
 
-@pytest.mark.parametrize("kind", ["random", "uniform"])
+@pytest.mark.parametrize(
+    ("kind", "n_rows", "n_blocks"),
+    [("random", 2**20 + 12_345, 101), ("uniform", 2**20 + 12_345, 101), ("random", 2**22 + 777, 2**14 + 3)],
+)
 @pytest.mark.parametrize("order", ["sorted", "runs", "period K", "period 256", "classes"])
-def test_one_pass_has_the_same_law_of_block_values_on_ordered_rows(order, kind):
+def test_one_pass_has_the_same_law_of_block_values_on_ordered_rows(order, kind, n_rows, n_blocks):
     """Both the block means and their median, over many seeds, as on shuffled rows."""
-    n_rows, n_blocks, n_seeds = 2**20 + 12_345, 101, 40
+    n_seeds = 40 if n_blocks < 1000 else 16
     rng = np.random.default_rng(8)
     rows = rng.exponential(size=n_rows)
     x = {
@@ -562,7 +565,8 @@ def test_one_pass_has_the_same_law_of_block_values_on_ordered_rows(order, kind):
         "runs": np.concatenate([np.sort(part) for part in np.array_split(rows, 23)]),
         "period K": np.resize(rows[:n_blocks], n_rows),
         "period 256": np.resize(rows[:256], n_rows),
-        "classes": np.repeat([0.0, 1.0, 5.0], [400_000, 500_000, n_rows - 900_000]) + rows / 100,
+        "classes": np.repeat([0.0, 1.0, 5.0], [n_rows // 3, n_rows // 2, n_rows - n_rows // 3 - n_rows // 2])
+        + rows / 100,
     }[order]
     shuffled = rng.permutation(x)
 
@@ -572,7 +576,7 @@ def test_one_pass_has_the_same_law_of_block_values_on_ordered_rows(order, kind):
         return np.stack([each.sums(values) / each.sizes for each in dealt])
 
     one, two = means(x, range(n_seeds)), means(shuffled, range(n_seeds, 2 * n_seeds))
-    assert stats.ks_2samp(one.ravel(), two.ravel()).pvalue > 0.001
+    assert stats.ks_2samp(*(means.ravel()[:: means.size // 4000] for means in (one, two))).pvalue > 0.001
     assert np.std(one) == pytest.approx(np.std(two), rel=0.08)
     assert stats.ks_2samp(np.median(one, axis=1), np.median(two, axis=1)).pvalue > 0.001
 
@@ -638,12 +642,12 @@ def test_long_means_are_those_of_the_blocks():
 def hash_in_python(ids, seed, stream=0):
     """The formula of `hash_rows`, in integers that cannot overflow."""
     prime = 2**31 - 1
-    digests = [hashlib.sha256(f"outvote:{seed}:{stream}:{i}".encode()).digest() for i in range(6)]
-    a, b, c1, c2, c3, c4 = (1 + int.from_bytes(digest[:8], "big") % (prime - 1) for digest in digests)
+    digests = [hashlib.sha256(f"outvote:{seed}:{stream}:{i}".encode()).digest() for i in range(5)]
+    b, c1, c2, c3, c4 = (1 + int.from_bytes(digest[:8], "big") % (prime - 1) for digest in digests)
     hashes = []
     for i in ids:
-        u = (a * (i % prime) + b * (i // prime)) % prime
-        hashes.append((u**4 + c1 * u**3 + c2 * u**2 + c3 * u + c4) % prime)
+        u = (i % prime + b * (i // prime)) % prime
+        hashes.append((u**4 + c1 * u**3 + c2 * u**2 + c3 * u) % prime + c4)
     return hashes
 
 
@@ -660,7 +664,7 @@ def test_hash_is_the_portable_formula(seed, stream):
 
 def test_hash_of_seed_7_on_every_platform():
     ids = np.array([0, 1, 2, 2**31 - 1, 2**31, 10**12])
-    assert hash_rows(ids, 7).tolist() == [1042459987, 941336386, 537583877, 1528921018, 103071924, 2145429032]
+    assert hash_rows(ids, 7).tolist() == [1398614152, 1714145618, 1865402088, 3057046907, 1893539584, 1900108546]
 
 
 def test_hash_takes_any_integers_and_any_chunks():

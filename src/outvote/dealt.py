@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote import fast
+from outvote.arrays import rows_of
 
 Indices = NDArray[np.intp]
 
@@ -80,6 +81,10 @@ class Partition(Sequence[Indices]):
             rows = (self._starts[blocks][:, None] + np.arange(size)).reshape(-1)
         taken = x[rows if self.order is None else self.order[rows]]
         return taken.reshape(len(blocks), size, *x.shape[1:])
+
+    def rest(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows in no block."""
+        return x[len(x) - len(self.left_out) :] if self.order is None else rows_of(x, self.left_out)
 
     def sums(self, x: NDArray[Any], scale: float = 1.0) -> NDArray[np.float64]:
         """Sum the rows of each block, times `scale`, in float64; few rows are gathered at a time."""

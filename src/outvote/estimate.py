@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outvote.arrays import at_home, is_tensor, namespace
 from outvote.blocks import NBlocks, make_plan
 from outvote.certify import (
     Voted,
@@ -27,7 +28,6 @@ from outvote.pipeline import Allowed, Settings, bounds_of, evaluate, per_column,
 from outvote.plans import GridPlan
 from outvote.results import RobustEstimate
 from outvote.scales import SpreadOfRows
-from outvote.summary import BlockSummary
 from outvote.unknown import leave_open
 from outvote.votes import Alternative, check_choice
 
@@ -54,8 +54,8 @@ def mean(
 
     Parameters
     ----------
-    x : array-like, Series or DataFrame
-        The rows. It is not modified.
+    x : array-like, Series, DataFrame or torch tensor
+        The rows. It is not modified. A tensor stays on its device, and so do the block values.
     contamination : float, int, Contamination or "auto"
         How many rows may be corrupt: a fraction of them, or a count; "auto" leaves it open up to `max_contamination`,
         and takes what the levels up to there agree on.
@@ -115,8 +115,8 @@ def mean(
             "that the blocks outvote would mean nothing. Resample rows by weight, or estimate a ratio of two means"
         )
     if isinstance(contamination, str):
-        rows = read(x, "x").values
-        size = rows.size if axis is None else rows.shape[_axis(axis, rows)]
+        shape = tuple(read(x, "x", stay=True).values.shape)
+        size = math.prod(shape) if axis is None else shape[_axis(axis, shape)]
         options: dict[str, Any] = {"remainder": remainder, "simultaneous": simultaneous, "rng": seed_of(rng)}
         return leave_open(
             contamination,
@@ -127,8 +127,8 @@ def mean(
             alternative,
         )
     settings = Settings.check(contamination, confidence, vote, partition, nan_policy, remainder, alternative, rng)
-    values, names = read(x, "x")
-    rows = values.reshape(-1) if axis is None else np.moveaxis(values, _axis(axis, values), 0)
+    values, names = read(x, "x", stay=partition != "hash")
+    rows = values.reshape(-1) if axis is None else namespace(values).moveaxis(values, _axis(axis, values.shape), 0)
     check_rows(len(rows), "x")
     columns = math.prod(rows.shape[1:])
     if columns == 0:
@@ -136,9 +136,8 @@ def mean(
     if rows.dtype == np.float16:
         rows = rows.astype(np.float64)
     if partition == "hash":
-        return _hashed_mean(
-            rows, names if names and axis in (0, -values.ndim) else None, settings, n_blocks, assume, simultaneous
-        )
+        named = names if names and axis in (0, -values.ndim) else None
+        return at_home(_hashed_mean(rows, named, settings, n_blocks, assume, simultaneous), x)
     n_corrupt, n_omitted = settings.allowed.count(len(rows)), 0
     if nan_policy != "raise":
         (rows,), (n_corrupt,), (n_omitted,) = settings.screen([rows], ["x"])
@@ -149,7 +148,7 @@ def mean(
     estimate, certificate = vote_on_means(
         plan, dealt.sizes, block_values, assumed, ask, SpreadOfRows(rows, dealt, plan.n_corrupt, settings.seed)
     )
-    return settings.result(
+    result = settings.result(
         estimate,
         block_values,
         plan,
@@ -161,6 +160,7 @@ def mean(
         n_omitted=n_omitted,
         detail=detail,
     )
+    return at_home(result, x)
 
 
 def _hashed_mean(
@@ -172,6 +172,8 @@ def _hashed_mean(
     simultaneous: bool,
 ) -> RobustEstimate:
     """The mean by the partition that every engine shares, through the summary that every engine computes."""
+    from outvote.summary import BlockSummary
+
     columns = math.prod(rows.shape[1:])
     n_rows = len(rows)
     if settings.nan_policy == "omit":
@@ -205,8 +207,9 @@ def u_statistic(
 
     Parameters
     ----------
-    *samples : array-like
-        One array per sample: numbers (1-D) or vectors (2-D, one a row). They are not modified.
+    *samples : array-like or torch tensors
+        One array per sample: numbers (1-D) or vectors (2-D, one a row). They are not modified. Tensors stay on their
+        device; those on a GPU take the named kernels only.
     kernel : str or Kernel
         ``"variance"``, ``"covariance"``, ``"gini"``, ``"wilcoxon"``, ``"kendall"``, ``"mann-whitney"``, ``"auc"``,
         ``"mmd"``, ``"energy"``, or your own `Kernel`.
@@ -256,7 +259,7 @@ def u_statistic(
         return leave_open(
             contamination,
             lambda level, share: u_statistic(*samples, contamination=level, confidence=share, **options),
-            [len(read_rows(sample, _sample_name(s, len(samples)))) for s, sample in enumerate(samples)],
+            [len(read_rows(sample, _sample_name(s, len(samples)), stay=True)) for s, sample in enumerate(samples)],
             max_contamination,
             confidence,
             alternative,
@@ -264,7 +267,7 @@ def u_statistic(
     settings = Settings.check(contamination, confidence, vote, partition, nan_policy, remainder, alternative, rng)
     named = kernel_of(kernel)
     check_choice("grid", grid, Literal["full", "diagonal"])
-    rows = [read_rows(sample, _sample_name(s, len(samples))) for s, sample in enumerate(samples)]
+    rows = [read_rows(sample, _sample_name(s, len(samples)), stay=True) for s, sample in enumerate(samples)]
     rows, counts, bad = settings.screen(rows, [_sample_name(s, len(samples)) for s in range(len(samples))])
     named.check(rows)
     known, ask = assumption_of_kernel(assume, named), settings.ask()
@@ -288,10 +291,15 @@ def u_statistic(
     ]
     plans, dealt = settle(plans, dealt, partition, together=grid == "diagonal")
     plan = GridPlan(plans, grid) if len(plans) > 1 else plans[0]
-    block_values = evaluate(named.fit(rows), rows, dealt, grid, n_jobs)
+    if any(map(is_tensor, rows)):
+        from outvote.torch.forms import on_tensors
+
+        block_values = on_tensors(named, rows, dealt, grid)
+    else:
+        block_values = evaluate(named.fit(rows), rows, dealt, grid, n_jobs)
     sizes = [part.sizes for part in dealt]
     estimate, certificate = vote_on_kernel(plan, sizes, named.degrees, block_values, known, ask)
-    return settings.result(
+    result = settings.result(
         estimate,
         block_values,
         plan,
@@ -301,6 +309,7 @@ def u_statistic(
         statistic=named.name,
         n_omitted=sum(bad),
     )
+    return at_home(result, samples[0])
 
 
 def difference(
@@ -513,11 +522,11 @@ def _pair_up(
     return gaps, sum(Contamination(amount).count(len(a)) for amount in amounts)
 
 
-def _axis(axis: Any, values: NDArray[Any]) -> int:
+def _axis(axis: Any, shape: tuple[int, ...]) -> int:
     if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
         raise TypeError(f"axis={axis!r} must be an integer, or None to flatten")
-    if not -values.ndim <= axis < values.ndim:
-        raise ValueError(f"axis={axis} does not exist: x has {values.ndim} dimensions")
+    if not -len(shape) <= axis < len(shape):
+        raise ValueError(f"axis={axis} does not exist: x has {len(shape)} dimensions")
     return int(axis)
 
 

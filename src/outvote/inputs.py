@@ -7,11 +7,13 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.arrays import is_tensor, like, median, namespace, read_tensor, rows_of, to_host
+
 NanPolicy = Literal["raise", "omit", "corrupt"]
 
 
 class Rows(NamedTuple):
-    """An array of real numbers and the names of its columns, if it had any."""
+    """An array of real numbers (on a device, a tensor) and the names of its columns, if it had any."""
 
     values: NDArray[Any]
     names: tuple[str, ...] | None
@@ -25,12 +27,20 @@ class MoreCorruptRows(ValueError):
         self.count = count
 
 
-def read(x: Any, name: str) -> Rows:
-    """Read an array, a list, or any dataframe or series, without copying what need not be copied."""
+def read(x: Any, name: str, *, stay: bool = False) -> Rows:
+    """Read an array, a list, a tensor, or any dataframe or series, without copying what need not be copied.
+
+    A tensor on a device comes to the host unless it may `stay` there.
+    """
     names = None
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array: pass {name}.filled(numpy.nan) and a nan_policy instead")
-    if type(x).__module__.partition(".")[0] not in ("builtins", "numpy"):
+    if is_tensor(x):
+        x = read_tensor(x, name)
+        if stay and is_tensor(x) and x.ndim:
+            return Rows(x, None)
+        x = to_host(x)
+    elif type(x).__module__.partition(".")[0] not in ("builtins", "numpy"):
         x, names = _from_frame(x, name)
     try:
         values = np.asarray(x)
@@ -50,15 +60,17 @@ def read(x: Any, name: str) -> Rows:
     return Rows(values, names)
 
 
-def read_rows(x: Any, name: str) -> NDArray[Any]:
+def read_rows(x: Any, name: str, *, stay: bool = False) -> NDArray[Any]:
     """Read a sample of numbers (1-D) or of vectors (2-D) as floats, one row each."""
-    values = read(x, name).values
+    values = read(x, name, stay=stay).values
     if values.ndim > 2:
         raise ValueError(f"{name} has shape {values.shape}: a sample is 1-D (numbers) or 2-D (one vector a row)")
     if values.ndim == 2 and not values.shape[1]:
         raise ValueError(f"{name} has shape {values.shape}: its rows are empty")
     check_rows(len(values), name)
-    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+    if is_tensor(values) or values.dtype in (np.float32, np.float64):
+        return values
+    return values.astype(np.float64)
 
 
 def check_rows(n_rows: int, name: str) -> None:
@@ -80,12 +92,13 @@ def screen(rows: NDArray[Any], nan_policy: NanPolicy, n_corrupt: int, name: str)
     infinities are not missing values and raise. Under ``"corrupt"`` rows with NaN or infinities are
     corrupt rows that have been found: `neutralise` deals with them.
     """
-    finite = np.isfinite(rows)
-    if finite.all():
+    xp = namespace(rows)
+    finite = xp.isfinite(rows)
+    if xp.all(finite):
         return rows, 0
     columns = tuple(range(1, rows.ndim))
-    bad = ~finite.all(axis=columns)
-    missing = np.isnan(rows).any(axis=columns)
+    bad = ~to_host(xp.all(finite, axis=columns))
+    missing = to_host(xp.any(xp.isnan(rows), axis=columns))
     if nan_policy == "raise" or (nan_policy == "omit" and (bad & ~missing).any()):
         what = bad if nan_policy == "raise" else bad & ~missing
         first = int(np.flatnonzero(what)[0])
@@ -98,7 +111,7 @@ def screen(rows: NDArray[Any], nan_policy: NanPolicy, n_corrupt: int, name: str)
         )
     if nan_policy == "corrupt":
         return neutralise(rows, bad, n_corrupt, f"{name} has NaN or infinite values"), int(bad.sum())
-    kept = rows[~bad]
+    kept = rows_of(rows, np.flatnonzero(~bad))
     check_rows(len(kept), f"{name} without its rows with NaN")
     return kept, int(bad.sum())
 
@@ -116,8 +129,9 @@ def neutralise(rows: NDArray[Any], bad: NDArray[np.bool_], n_corrupt: int, what:
             f"{what} in {n_bad} rows, more than the {n_corrupt} corrupt rows that contamination allows "
             f"among {len(rows)}: allow at least {n_bad}",
         )
-    filled = rows.copy()
-    filled[bad] = np.median(rows[~bad], axis=0)
+    xp = namespace(rows)
+    centre = xp.astype(median(rows_of(rows, np.flatnonzero(~bad))), rows.dtype)
+    filled: NDArray[Any] = xp.where(like(bad.reshape(-1, *(1,) * (rows.ndim - 1)), rows), centre, rows)
     return filled
 
 

@@ -134,7 +134,13 @@ class Kernel:
 
 
 def kernel_of(kernel: Kernel | str) -> Kernel:
-    """Return a kernel by name, or the one given."""
+    """Return a kernel by name, or the one given.
+
+    Examples
+    --------
+    >>> kernel_of("variance").degrees, kernel_of("mann-whitney").degrees
+    ((2,), (1, 1))
+    """
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):
@@ -162,6 +168,14 @@ def gaussian_mmd(bandwidth: float = 1.0) -> Kernel:
     bandwidth : float
         Width of exp(-‖u-v‖²/(2·bandwidth²)), fixed beforehand: one chosen from contaminated rows is
         itself contaminated.
+
+    Examples
+    --------
+    >>> import numpy as np, outvote as ov
+    >>> rng = np.random.default_rng(0)
+    >>> a, b = rng.normal(size=400), rng.normal(1.0, size=400)
+    >>> print(ov.u_statistic(a, b, kernel=gaussian_mmd(), contamination=2, rng=0))
+    mmd 0.2 ± 1.2 (certified 95 %, 11 blocks of 36 × 11 blocks of 36, allows for 2 and 2 corrupt rows)
     """
     if not (isinstance(bandwidth, numbers.Real) and 0 < bandwidth < math.inf):
         raise ValueError(f"bandwidth={bandwidth!r} must be a positive number")
@@ -562,6 +576,12 @@ def tuple_chunks(
 
     Yields, for each slot, its sample and the row of every tuple of the chunk. Tuples are numbered, so that no
     more than a chunk of them exists at any time.
+
+    Examples
+    --------
+    >>> for slots in tuple_chunks((3,), (2,)):
+    ...     print([(sample, rows.tolist()) for sample, rows in slots])
+    [(0, [1, 2, 2]), (0, [0, 0, 1])]
     """
     counts = [math.comb(b, d) for b, d in zip(sizes, degrees, strict=True)]
     total = math.prod(counts)

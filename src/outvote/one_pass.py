@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote import fast
+from outvote.arrays import rows_of
 from outvote.dealt import WIDE, Indices, Partition, from_labels
 
 Remainder = Literal["drop", "spread"]
@@ -31,15 +32,17 @@ _FEWEST_GROUPS = 64
 #: blocks with places in one segment move together when the rows are in order, so each has places in many.
 _PLACES = (16, 64)
 _TOTALS = 2**19
-#: Deals share the groups where a group has few places; more of them would cost more than the sums.
+#: Deals share the groups where a group has few places; more of them, shuffled, would cost more than the sums.
 _MOST_DEALS = 4
+#: From so many blocks on their places are found by counting in steps.
+_STEPPED_FROM = 16 * _SEGMENT
 #: Rounds of the permutation that puts rows in random order.
 _ROUNDS = 6
 #: Below this many values a permutation is cheap enough.
 ONE_PASS_FROM = 2**20
 
 
-class _OnePass(Partition):
+class OnePass(Partition):
     """A partition that knows its sums; the rows of each block are listed only when asked for."""
 
     @cached_property
@@ -53,24 +56,30 @@ class _OnePass(Partition):
         """Return the rows of some blocks of one size, gathered."""
         return self._gathered.stack(x, blocks)
 
+    def rest(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows in no block."""
+        return rows_of(x, self.left_out)
 
-class Segments(_OnePass):
+
+class Segments(OnePass):
     """Groups of short segments of rows, shuffled; each block owns some places of every group.
 
     A group takes segments of about a thousand values from many stretches of the rows at once, so that rows in order
     fill no group with equals; they go to its places in random order, from a random place on. A block owns G/K places,
     drawn at random: sums take one pass and no gather of rows. Every block takes as many rows of a group as any other:
-    right for sums, wrong for pairs. Where G/K is small the groups take turns between a few deals of the places, the
-    powers of one random permutation P: in deal m, block k owns the places P^{m+1}(i) for i from k·G/K on. The rows that
-    make no whole segment or group come from all stretches; they fill the places without a segment, and are dealt one
-    by one.
+    right for sums, wrong for pairs. Where G/K is small the groups take turns between a few deals of the places. A deal
+    is a random permutation; with many blocks a group has one place for each, (a·k + b) mod K for block k, with random
+    a and b in every deal: no more blocks share a segment then, and nothing has to be shuffled. The rows that make no
+    whole segment or group come from all stretches; they fill the places without a segment, and are dealt one by one.
     """
 
     def __init__(self, n_rows: int, n_blocks: int, columns: int, remainder: Remainder, rng: np.random.Generator):
         size = n_rows // n_blocks
         few, many = _PLACES
         wanted = max(_GROUP // (n_blocks * columns), min(many, max(few, _TOTALS // (n_blocks * columns))))
-        at_once = max(_GROUP // (n_blocks * columns), -(-wanted // _MOST_DEALS))
+        stepped = n_blocks >= _STEPPED_FROM
+        most_deals = many if stepped else _MOST_DEALS
+        at_once = 1 if stepped else max(_GROUP // (n_blocks * columns), -(-wanted // most_deals))
         places = max(1, min(at_once, n_rows // (n_blocks * _FEWEST_GROUPS)))
         self._group = n_blocks * places
         n_segments = _segments_of(self._group, columns)
@@ -80,9 +89,15 @@ class Segments(_OnePass):
         self._segment = self._group // n_segments
         self._ranks = _shuffles(rng, self._n_groups, n_segments)
         self._offsets = rng.integers(self._group, size=self._n_groups)
-        self._n_deals = min(_MOST_DEALS, -(-min(wanted, many) // places))
+        self._n_deals = min(most_deals, -(-min(wanted, many) // places))
         self._deals = rng.integers(self._n_deals, size=self._n_groups)
-        self._permutation = rng.permutation(self._group)
+        self._orders: list[Indices] = []
+        self._steps = self._from = np.empty(0, dtype=np.int64)
+        if stepped:
+            self._steps = _units(rng, n_blocks, self._n_deals)
+            self._from = rng.integers(n_blocks, size=self._n_deals)
+        else:
+            self._orders = [rng.permutation(self._group).reshape(n_blocks, places) for _ in range(self._n_deals)]
         # Each stretch is a circle of segments, read from one of them on; what is not read is dealt row by row.
         self._each = n_segments // _STRETCHES
         length = n_rows // _STRETCHES
@@ -129,16 +144,20 @@ class Segments(_OnePass):
     def labels(self) -> Indices:
         """The block of each row, -1 for a row left out."""
         owners = np.empty((self._n_deals, self._group), dtype=np.intp)
-        owned = np.arange(self._group)
         for deal in range(self._n_deals):
-            owned = self._permutation[owned]
-            owners[deal, owned] = np.repeat(np.arange(len(self)), self._group // len(self))
+            owners[deal, self._places(deal)] = np.arange(len(self))[:, None]
         labels = np.full(self.n_rows, -1)
         for group, rows in self._in_order_of_place(np.arange(self.n_rows), np.arange(self._n_groups)):
             labels[rows] = np.roll(owners[self._deals[group]], -self._offsets[group])
         labels[self._last] = np.repeat(np.arange(len(self)), len(self._last) // len(self))
         labels[self._extra_rows] = self._extra_blocks
         return labels
+
+    def _places(self, deal: int) -> Indices:
+        """The places of each block in a deal, (K, G/K)."""
+        if self._orders:
+            return self._orders[deal]
+        return ((self._from[deal] + self._steps[deal] * np.arange(len(self))) % len(self))[:, None]
 
     def _in_order_of_place(self, x: NDArray[Any], groups: Indices) -> Iterator[tuple[int, NDArray[Any]]]:
         """The rows of each group in the order of the places they go to, from its random place on."""
@@ -173,12 +192,15 @@ class Segments(_OnePass):
 
     def sums(self, x: NDArray[Any], scale: float = 1.0) -> NDArray[np.float64]:
         """Sum the rows of each block, times `scale`, in float64, in one pass over `x`."""
-        # Σ_m total_m at P^{m+1}(i), innermost deal first.
-        dealt = np.zeros((self._group, *x.shape[1:]))
-        for deal in reversed(range(self._n_deals)):
-            self._add_groups(x, np.flatnonzero(self._deals == deal), scale, dealt)
-            dealt = dealt[self._permutation]
-        sums: NDArray[np.float64] = dealt.reshape(len(self), -1, *x.shape[1:]).sum(axis=1)
+        sums = np.zeros((len(self), *x.shape[1:]))
+        for deal in range(self._n_deals):
+            totals = np.zeros((self._group, *x.shape[1:]))
+            self._add_groups(x, np.flatnonzero(self._deals == deal), scale, totals)
+            ready = fast.compiled(1e-8 * totals.size) if len(self._steps) and x.ndim == 1 else None
+            if ready is None:
+                sums += totals[self._places(deal)].sum(axis=1)
+            else:
+                ready.add_places(totals, self._steps[deal], self._from[deal], sums)
         last = x[self._last] * scale
         sums += last.reshape(len(self), -1, *x.shape[1:]).sum(axis=1, dtype=np.float64)
         sums[self._extra_blocks] += x[self._extra_rows] * scale
@@ -192,7 +214,15 @@ def _segments_of(group: int, columns: int) -> int:
     return min((_STRETCHES * m for m in each), key=lambda n_segments: group % n_segments)
 
 
-class Drawn(_OnePass):
+def _units(rng: np.random.Generator, n: int, count: int) -> NDArray[np.int64]:
+    """Draw numbers below `n` that share no factor with it: counting in such steps, modulo n, meets every number."""
+    units = rng.integers(n, size=count)
+    while (others := np.gcd(units, n) != 1).any():
+        units[others] = rng.integers(n, size=int(others.sum()))
+    return units
+
+
+class Drawn(OnePass):
     """A uniformly random balanced partition: a block is drawn for every row, then the surplus of some blocks moves.
 
     The block of row i is a hash of i, so a first pass only counts. Blocks with too many rows give up some at random

@@ -102,37 +102,40 @@ def check_kind(kind: str, remainder: str = "drop") -> None:
 
 
 def hash_rows(ids: NDArray[Any], seed: int, stream: int = 0, out: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-    """Hash row numbers to [0, 2³¹ - 1) with nothing but sums, products and remainders of 64-bit integers.
+    """Hash row numbers to [0, 2³²) with nothing but sums, products and remainders of 64-bit integers.
 
-    With P = 2³¹ - 1 and six numbers a, b, c₁ … c₄ below P made from the seed, a row i gives
-    u = (a·(i mod P) + b·(i div P)) mod P, and the hash is the polynomial u⁴ + c₁u³ + c₂u² + c₃u + c₄ mod P. Any
-    engine can compute it without overflow. `out` saves making a new array.
+    With P = 2³¹ - 1 and five numbers b, c₁ … c₄ below P made from the seed, a row i gives
+    u = (i mod P + b·(i div P)) mod P, which is i itself below P, and the hash is (u⁴ + c₁u³ + c₂u² + c₃u) mod P + c₄:
+    any four rows below P have independent hashes. Any engine can compute it without overflow. `out` saves making a
+    new array.
 
     Examples
     --------
     >>> hash_rows(np.arange(3), seed=0).tolist() == hash_rows(np.arange(5), seed=0)[:3].tolist()
     True
     """
-    a, b, *rest = hash_coefficients(seed, stream)
+    b, *rest = hash_coefficients(seed, stream)
     ids = np.asarray(ids, dtype=np.int64)
     hashes = np.empty(ids.shape, dtype=np.int64) if out is None else out
     flat, found = ids.reshape(-1), hashes.reshape(-1)
     ready = fast.compiled(3e-8 * len(flat))
     if ready is not None:
-        ready.hash_numbers(flat, np.array([a, b, *rest]), found)
+        ready.hash_numbers(flat, np.array([b, *rest]), found)
         return hashes
     for low in range(0, len(flat), _HASHED):
         i = flat[low : low + _HASHED]
         small = i.min() >= 0 and i.max() < _PRIME
-        u = _folded(i * a if small else _folded(i % _PRIME * a) + _folded(i // _PRIME % _PRIME * b))
-        u[u >= _PRIME] -= _PRIME
+        u = i
+        if not small:
+            u = _folded(i % _PRIME + _folded(i // _PRIME % _PRIME * b))
+            u[u >= _PRIME] -= _PRIME
         value = u.copy()
         for c in rest[:3]:
             value += c
             value *= u  # below 2³² · 2³¹
             value = _folded(value)
-        value += rest[3]
-        found[low : low + _HASHED] = value % _PRIME
+        value[value >= _PRIME] -= _PRIME
+        np.add(value, rest[3], out=found[low : low + _HASHED])
     return hashes
 
 
@@ -144,6 +147,6 @@ def _folded(value: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def hash_coefficients(seed: int, stream: int = 0) -> tuple[int, ...]:
-    """Six numbers in [1, 2³¹ - 1), from the SHA-256 digests of ``"outvote:seed:stream:i"``: the same everywhere."""
-    digests = (hashlib.sha256(f"outvote:{seed}:{stream}:{i}".encode()).digest() for i in range(6))
+    """Five numbers in [1, 2³¹ - 1), from the SHA-256 digests of ``"outvote:seed:stream:i"``: the same everywhere."""
+    digests = (hashlib.sha256(f"outvote:{seed}:{stream}:{i}".encode()).digest() for i in range(5))
     return tuple(1 + int.from_bytes(digest[:8], "big") % (_PRIME - 1) for digest in digests)

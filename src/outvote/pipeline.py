@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.arrays import is_tensor, namespace, to_host
 from outvote.assumptions import Bounded, one_assumption
 from outvote.blocks import NBlocks, log_delta_of, make_plan
 from outvote.certificate import Certificate
@@ -19,6 +20,7 @@ from outvote.certify import Ask
 from outvote.contamination import Amount, Contamination
 from outvote.inputs import NanPolicy, check_nan_policy, neutralise, screen
 from outvote.kernels import Kernel
+from outvote.one_pass import ONE_PASS_FROM
 from outvote.partition import Partition, PartitionKind, Remainder, Rng, blocks_by_size, check_kind, draw, seed_of
 from outvote.plans import BlockPlan, Grid, Plan
 from outvote.results import Interval, Number, RobustEstimate
@@ -113,6 +115,16 @@ class Settings:
         """Plan, deal, and average each block; rows are on the first axis."""
         plan = self.plan(len(rows), n_corrupt, n_blocks, assume, ask)
         columns = math.prod(rows.shape[1:])
+        if (
+            is_tensor(rows)
+            and self.partition == "random"
+            and rows.ndim == 1
+            and len(rows) >= max(ONE_PASS_FROM, 2 * plan.n_blocks)
+        ):
+            from outvote.torch.deals import deal_long
+
+            there = deal_long(rows, plan.n_blocks, self.remainder, self.seed, stream)
+            return plan, there, block_means_of(rows, there)
         dealt = draw(
             self.partition,
             len(rows),
@@ -121,7 +133,8 @@ class Settings:
             stream=stream,
             remainder=self.remainder,
             # A median feels how few places a block has in one pass; votes in which every block pulls do not.
-            one_pass=plan.vote != "median" or plan.block_size >= (2 if self.partition == "uniform" else 256),
+            one_pass=(not is_tensor(rows) or plan.n_blocks == len(rows))
+            and (plan.vote != "median" or plan.block_size >= (2 if self.partition == "uniform" else 256)),
             columns=columns,
         )
         (plan,), (dealt,) = settle((plan,), [dealt], self.partition)
@@ -200,18 +213,31 @@ def block_means_of(rows: NDArray[Any], dealt: Partition) -> NDArray[np.float64]:
 
     A sum of finite numbers that is not finite has overflowed: it is then taken again on scaled rows.
     """
+    if is_tensor(rows):
+        return _means_of_tensor(rows, dealt)
     sizes: Any = int(dealt.sizes[0]) if dealt.one_size else dealt.sizes.reshape(-1, *(1,) * (rows.ndim - 1))
     with np.errstate(over="ignore", invalid="ignore"):
         means = dealt.sums(rows) / sizes
         # A sum that is finite had no infinite terms; one that is not may have had none, and is looked into.
         total = np.add.reduce(means, axis=None)
         if len(dealt.left_out):
-            total += rows[dealt.left_out].sum(dtype=np.float64)
+            total += np.add.reduce(dealt.rest(rows), axis=None, dtype=np.float64)
         if not math.isfinite(total):
             screen(rows, "raise", 0, "x")
             scale = 2.0 ** -math.ceil(math.log2(2 * int(dealt.sizes.max())))
             careful = dealt.sums(rows, scale) / sizes / scale
             means = np.where(np.isfinite(means), means, careful)
+    return means
+
+
+def _means_of_tensor(rows: Any, dealt: Partition) -> NDArray[np.float64]:
+    """The same on a device, where the rows stay; rows whose sums overflow are averaged on the host."""
+    from outvote.torch.forms import sums_of_tensor
+
+    means = sums_of_tensor(rows, dealt) / dealt.sizes.reshape(-1, *(1,) * (rows.ndim - 1))
+    if not np.isfinite(means).all() or not namespace(rows).all(namespace(rows).isfinite(dealt.rest(rows))):
+        screen(rows, "raise", 0, "x")
+        return block_means_of(to_host(rows), dealt)
     return means
 
 
@@ -260,7 +286,9 @@ def _in_jobs(
 
 def per_column(assume: Any, n_columns: int) -> list[Any]:
     """Return one assumption for each column."""
-    several = list(assume) if isinstance(assume, (tuple, list)) else [assume] * n_columns
+    if not isinstance(assume, (tuple, list)):
+        return [assume if assume is None else one_assumption(assume)] * n_columns
+    several = list(assume)
     if len(several) != n_columns:
         raise ValueError(f"assume has {len(several)} entries for {n_columns} columns: give one, or one for each")
     known = {id(one): one if one is None else one_assumption(one) for one in several}
@@ -276,12 +304,15 @@ def within_bounds(rows: NDArray[Any], n_corrupt: int, assume: Sequence[Any], nam
     """Neutralise rows outside the bounds that clean rows are known to have: they are corrupt for certain."""
     if not any(isinstance(one, Bounded) for one in _distinct(assume)):
         return rows, ""
-    outside = np.zeros(len(rows), dtype=bool)
-    for column, one in zip(rows.reshape(len(rows), -1).T, assume, strict=True):
-        if isinstance(one, Bounded):
-            outside |= ~((column >= one.low) & (column <= one.high)) & np.isfinite(column)
-    if not outside.any():
+    xp, columns = namespace(rows), rows.reshape(len(rows), -1)
+    beyond = [
+        ~((columns[:, j] >= one.low) & (columns[:, j] <= one.high)) & xp.isfinite(columns[:, j])
+        for j, one in enumerate(assume)
+        if isinstance(one, Bounded)
+    ]
+    if not any(map(xp.any, beyond)):
         return rows, ""
+    outside = np.logical_or.reduce([to_host(one) for one in beyond])
     known = [one for one in dict.fromkeys(assume) if isinstance(one, Bounded)]
     rows = neutralise(rows, outside, n_corrupt, f"{name} has values outside the bounds of {known!r}")
     return rows, f"{int(outside.sum())} rows of {name} lie outside the bounds: they are corrupt for certain."

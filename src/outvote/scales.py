@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote import fast
+from outvote.arrays import is_tensor, rows_of, to_host
 from outvote.kernels import KERNELS
 from outvote.partition import Partition, blocks_by_size
 from outvote.votes import mad, median_of
@@ -34,30 +36,36 @@ def robust_sd(rows: NDArray[Any], n_corrupt: int, seed: int, order: NDArray[np.i
     n_rows = min(len(rows), max(1024, _SCALE_VALUES // columns.shape[1]))
     share = n_corrupt / len(rows)
     if n_rows < len(rows):
-        columns = columns[np.random.default_rng([7, seed]).integers(len(rows), size=n_rows)]
+        order = np.random.default_rng([7, seed]).integers(len(rows), size=n_rows)
         n_corrupt = min(n_corrupt, math.ceil(n_rows * share + 4 * math.sqrt(n_rows * share)))
     elif order is None or len(order) < n_rows:
         order = np.random.default_rng([7, seed]).permutation(n_rows)
-    columns = (columns if n_rows < len(rows) else columns[order]).astype(np.float64, copy=False)
+    if is_tensor(columns):
+        columns, order = to_host(rows_of(columns, order)), np.arange(n_rows)
     if 2 * n_corrupt + 1 > n_rows // 2:
-        sd = _NORMAL_MAD * np.array([mad(column) for column in columns.T])
+        sd = _NORMAL_MAD * np.array([mad(column) for column in columns[order].T.astype(np.float64, copy=False)])
     else:
         n_blocks = min(n_rows // 2, 4 * n_corrupt + math.ceil(4 * math.sqrt(n_corrupt)) + 9)
         size = n_rows // n_blocks
-        sd = np.sqrt(median_of(_variances(columns[: size * n_blocks], size)) / _median_of_normal_variance(size))
+        variances = _variances(columns, order[: size * n_blocks], size)
+        sd = np.sqrt(median_of(variances) / _median_of_normal_variance(size))
     return np.where(sd > 0, sd, math.inf).reshape(rows.shape[1:])
 
 
-def _variances(columns: Floats, size: int) -> Floats:
-    """Variance of each column in each block of consecutive rows, (blocks, columns)."""
-    blocks = columns.reshape(-1, size, columns.shape[1])
-    if blocks.shape[2] > 1:
+def _variances(columns: NDArray[Any], order: NDArray[np.intp], size: int) -> Floats:
+    """Variance of each column in each block of so many rows, (blocks, columns)."""
+    if columns.shape[1] > 1:
+        ready = fast.compiled(1e-8 * order.size * columns.shape[1]) if columns.dtype.isnative else None
         with np.errstate(all="ignore"):
-            values: Floats = blocks.var(axis=1, ddof=1)
+            values: Floats = (
+                columns[order].astype(np.float64, copy=False).reshape(-1, size, columns.shape[1]).var(axis=1, ddof=1)
+                if ready is None
+                else ready.variances_of_rows(columns, order, size)
+            )
         if np.all((values > 1e-200) & (values < 1e200)):
             return values
-    stack = columns.T.reshape(-1, size)
-    return KERNELS["variance"].aligned(stack).reshape(-1, len(blocks)).T
+    stack = columns[order].astype(np.float64, copy=False).T.reshape(-1, size)
+    return KERNELS["variance"].aligned(stack).reshape(columns.shape[1], -1).T
 
 
 class Spread(Protocol):
@@ -85,7 +93,12 @@ class SpreadOfRows:
 
     def block_variance(self, column: int) -> float:
         """Median over the blocks of the variance inside a block."""
-        values, rows = np.empty(len(self.dealt)), self.rows.reshape(len(self.rows), -1)[:, column].astype(np.float64)
+        rows = self.rows.reshape(len(self.rows), -1)[:, column]
+        if is_tensor(rows):
+            from outvote.torch.forms import on_tensors
+
+            return float(median_of(on_tensors(KERNELS["variance"], [rows], [self.dealt], "full")))
+        values, rows = np.empty(len(self.dealt)), rows.astype(np.float64)
         for blocks in blocks_by_size([self.dealt]):
             values[blocks] = KERNELS["variance"].aligned(self.dealt.stack(rows, blocks))
         return float(median_of(values))

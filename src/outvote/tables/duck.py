@@ -465,18 +465,17 @@ class DuckEngine(Engine):
         """Add the hash h of the row number to rows: that of partition.py, or DuckDB's own."""
         if self.hashed != "portable":
             return f"SELECT *, (hash(id, {int(seed)}::UBIGINT) % {_PRIME})::BIGINT AS h FROM ({rows})"
-        a, b, *rest = hash_coefficients(seed)
-        if self._small:
-            mixed = f"SELECT *, id * {a} % {_PRIME} AS u FROM ({rows})"
-        else:
+        b, *rest = hash_coefficients(seed)
+        u = "id"
+        if not self._small:
             # Quotients are rounded towards 0: below 0 they belong to the one below. No term reaches 2⁶³.
             low, high = f"id % {_PRIME}", f"(id // {_PRIME} - (id % {_PRIME} < 0)::BIGINT)"
-            mixed = f"SELECT *, ({low} * {a} % {_PRIME} + {high} * {b}) % {_PRIME} AS t FROM ({rows})"
-            mixed = f"SELECT *, (t + {_PRIME}) % {_PRIME} AS u FROM ({mixed})"
-        value = "u"
+            rows = f"SELECT *, ({low} + {high} * {b}) % {_PRIME} AS t FROM ({rows})"
+            u, rows = "u", f"SELECT *, (t + {_PRIME}) % {_PRIME} AS u FROM ({rows})"
+        value = u
         for c in rest[:3]:
-            value = f"(({value} + {c}) * u % {_PRIME})"
-        return f"SELECT *, ({value} + {rest[3]}) % {_PRIME} AS h FROM ({mixed})"
+            value = f"(({value} + {c}) * {u} % {_PRIME})"
+        return f"SELECT *, {value} + {rest[3]} AS h FROM ({rows})"
 
     def summaries(self, query: Query, n_blocks: Mapping[Key, int], seed: int) -> dict[Key, BlockSummary]:
         """Sum up the blocks of each group."""

@@ -444,15 +444,15 @@ def _in_order(lines: Lines) -> Lines:
 
 def hash_expression(ids: Any, seed: int) -> Any:
     """Write the hash of partition.py with sums, products and remainders, whichever way an engine rounds quotients."""
-    a, b, *rest = hash_coefficients(seed)
+    b, *rest = hash_coefficients(seed)
     low, high = ids % _PRIME, ids // _PRIME
     # Where remainders have the sign of the id, one below 0 belongs to the quotient below. No term reaches 2⁶³.
-    mixed = (low * a % _PRIME + (high - (low < 0).cast(_int64())) * b) % _PRIME
+    mixed = (low + (high - (low < 0).cast(_int64())) * b) % _PRIME
     u = (mixed + _PRIME) % _PRIME
     value = u
     for c in rest[:3]:
         value = (value + c) * u % _PRIME
-    return (value + rest[3]) % _PRIME
+    return value + rest[3]
 
 
 def _int64() -> Any:
