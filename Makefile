@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OUT := out
+# The version the tests and the gallery were run with; any from 2.4 on will do for use.
+TORCH := torch==2.13.0
 
 .DEFAULT_GOAL := help
 
@@ -21,8 +23,14 @@ $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[all,dev,bench]'
 	@touch $@
 
+$(VENV)/.torch: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet --editable '.[all,dev,torch]'
+	@touch $@
+
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet --editable '.[docs,torch]'
 	@touch $@
 
 .PHONY: help
@@ -36,7 +44,11 @@ demo: $(VENV)/.demo ## Spoil a data set and compare mean, median, trimmed mean a
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests with coverage (line and branch, at least 98 %).
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest --cov --cov-report= --cov-fail-under=0 tests/test_compiled.py
-	$(BIN)/python -m pytest -n 2 --cov --cov-append --cov-report=term
+	$(BIN)/python -m pytest -n 2 --cov --cov-append --cov-report=term --ignore=tests/torch --ignore=src/outvote/torch
+
+.PHONY: test-torch
+test-torch: $(VENV)/.torch ## Run the tests of outvote.torch with coverage (at least 98 %); installs torch.
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-config=tests/torch/coverage.toml --cov-report=term tests/torch src/outvote/torch
 
 .PHONY: test-theory
 test-theory: $(VENV)/.dev ## Run the coverage simulations of the certificates at full length.
@@ -68,6 +80,10 @@ bench-page: $(VENV)/.bench ## Write the tables of docs/performance.md from the l
 .PHONY: comparison
 comparison: $(VENV)/.dev ## Write docs/comparison.md: eight estimators under five laws and four attacks.
 	$(BIN)/python benchmarks/compare.py
+
+.PHONY: figure
+figure: $(VENV)/.dev ## Draw the figure of the README (docs/images).
+	$(BIN)/python -m benchmarks.front
 
 .PHONY: reproduction
 reproduction: $(VENV)/.dev ## Run the paper again and write docs/reproduction.md (minutes; what is finished is kept).

@@ -79,3 +79,10 @@ def test_an_unknown_name_is_an_attribute_error():
     assert not hasattr(outvote, "median_of_means")
     with pytest.raises(ImportError):
         exec("from outvote import median_of_means")
+
+
+def test_without_torch_the_error_names_the_extra():
+    code = "import sys; sys.modules['torch'] = None; import outvote; outvote.torch"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert 'ImportError: outvote.torch needs torch: pip install "outvote[torch]"' in done.stderr
+    assert "torch" not in outvote.__all__

@@ -41,6 +41,7 @@ _HOMES = {
     "u_statistic": "estimate",
 }
 _MODULES = ("certificate", "contamination", "datasets", "kernels", "learning", "metrics", "paper", "plotting")
+_OPTIONAL = ("torch",)  # modules that need an extra: found when asked for, left out of `from outvote import *`
 
 __all__ = [
     "BlockPlan",
@@ -81,6 +82,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from outvote import certificate, contamination, datasets, kernels, learning, metrics, paper, plotting
+    from outvote import torch as torch
     from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
     from outvote.blocks import plan_blocks, rows_needed
     from outvote.certificate import Certificate
@@ -108,7 +110,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"outvote.{_HOMES[name]}"), name)
         globals()[name] = value
         return value
-    if name in _MODULES:
+    if name in _MODULES or name in _OPTIONAL:
         return importlib.import_module(f"outvote.{name}")
     raise AttributeError(f"module 'outvote' has no attribute {name!r}")
 

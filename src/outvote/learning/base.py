@@ -107,6 +107,11 @@ COMMON_PARAMETERS = """contamination : float, int or Contamination, default=0.05
     random_state : int, RandomState or None
         Seed."""
 
+DEVICE_PARAMETER = """device : str or torch.device, optional
+        Where the descent runs: "cuda", say, or "cpu" (torch on the processor), which need the extra `torch`. None is
+        numpy. Rows go there once and keep their dtype; what is learnt comes back as numpy. The host waits once, at the
+        end; with `early_stopping`, `callbacks` or `verbose` after every epoch."""
+
 COMMON_ATTRIBUTES = """n_blocks_ : int or tuple of int
         Blocks, of each class where the classes are dealt separately.
     plan_ : BlockPlan, GridPlan or tuple of BlockPlan
@@ -127,18 +132,44 @@ COMMON_ATTRIBUTES = """n_blocks_ : int or tuple of int
 
 
 class RobustnessWarning(UserWarning):
-    """The fit may be less robust than it looks."""
+    """The fit may be less robust than it looks.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np, outvote as ov
+    >>> x = np.random.default_rng(0).normal(size=(40, 2))
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = ov.RobustRanker(contamination=0.2, random_state=0, max_iter=20).fit(x, x[:, 0])
+    >>> print(caught[0].category.__name__, "-", str(caught[0].message)[:20])
+    RobustnessWarning - 17 blocks of 2 rows:
+    """
 
 
 def documented(cls: type[Any]) -> type[Any]:
     """Write the common parameters and attributes into a learner's docstring."""
     if cls.__doc__:
-        cls.__doc__ = cls.__doc__.replace("{parameters}", COMMON_PARAMETERS).replace("{attributes}", COMMON_ATTRIBUTES)
+        for name, text in (
+            ("{parameters}", COMMON_PARAMETERS),
+            ("{device}", DEVICE_PARAMETER),
+            ("{attributes}", COMMON_ATTRIBUTES),
+        ):
+            cls.__doc__ = cls.__doc__.replace(name, text)
     return cls
 
 
 class RobustLearner(BaseEstimator):  # type: ignore[misc]
-    """The parameters that all learners share, and the fit."""
+    """The parameters that all learners share, and the fit.
+
+    Examples
+    --------
+    >>> import outvote as ov
+    >>> issubclass(ov.RobustRanker, RobustLearner)
+    True
+    >>> sorted(ov.RobustRanker().get_params())[:4]
+    ['algorithm', 'alpha', 'average', 'callbacks']
+    """
 
     _degree: ClassVar[int] = 1
 
@@ -168,6 +199,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         callbacks: Any = None,
         verbose: int = 0,
         random_state: Any = None,
+        device: Any = None,
     ):
         self.contamination = contamination
         self.n_blocks = n_blocks
@@ -192,6 +224,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         self.callbacks = callbacks
         self.verbose = verbose
         self.random_state = random_state
+        self.device = device
 
     # --- parameters --------------------------------------------------------------------------------------
 
@@ -270,12 +303,21 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1, size=4))
 
     def _scaled(self, x: Array, intercept: bool, centred: bool) -> ScaledRows:
-        centre, scale = np.zeros(x.shape[1]), np.ones(x.shape[1])
+        centre, scale, place = np.zeros(x.shape[1]), np.ones(x.shape[1]), self._place
         if self._setting("scaling"):
             n_corrupt = max(Contamination.of(self.contamination).counts(self._sample_sizes(len(x))))
-            centre, scale = robust_scaling(x, min(n_corrupt, (len(x) - 1) // 2))
+            centre, scale = place.robust_scaling(x, min(n_corrupt, (len(x) - 1) // 2))
             centre = centre if centred else np.zeros_like(centre)
-        return ScaledRows(x, centre, scale, intercept)
+        return cast(ScaledRows, place.rows(x, centre, scale, intercept))
+
+    @property
+    def _place(self) -> Any:
+        """What puts rows, problems and descents where they belong."""
+        if self.device is None:
+            return _Host
+        from outvote.torch.descent import OnDevice
+
+        return OnDevice(self.device)
 
     def _sample_sizes(self, n_rows: int) -> tuple[int, ...]:
         return (n_rows,)
@@ -326,14 +368,14 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
             trained, held = self._split(rows, targets, rng)
         cells, plan = self._cells(trained, targets, len(rows), groups)
         self._warn(x, targets, plan)
-        problem = Problem(design, targets, loss, cells, _penalised(design, loss, n_scores))
+        problem = self._place.problem(design, targets, loss, cells, _penalised(design, loss, n_scores))
         held_out = None
         if held is not None:
             held_out = replace(problem, cells=self._cells(held, targets, len(rows), groups)[0])
         zero = loss.start(design.n_columns, n_scores)
         warm = self.warm_start and hasattr(self, "_user_parameters")
         start = self._last_theta(design) if warm else self._start(loss, design, n_scores, rng)
-        found = descend(
+        found = self._place.descend(
             problem,
             start,
             rng,
@@ -385,7 +427,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
             cells.append(replace(cell, samples=samples, n_blocks=n_blocks, n_chosen=n_blocks, clipped=False))
         shorter = replace(settings, n_epochs=max(1, settings.n_epochs // 2), patience=None, average=True)
         try:
-            theta = descend(replace(problem, cells=cells), found.theta, rng, shorter).theta
+            theta = self._place.descend(replace(problem, cells=cells), found.theta, rng, shorter).theta
         except DivergenceError:
             return found.theta
         zero = problem.loss.start(*_shape_of(found.theta))
@@ -406,7 +448,9 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         """Return how far out the rows lie in robustly scaled columns: a fit can be blind in some directions."""
         if not self._setting("scaling") or not design.centre.any():
             n_corrupt = max(Contamination.of(self.contamination).counts(self._sample_sizes(len(design.x))))
-            design = ScaledRows(design.x, *robust_scaling(design.x, min(n_corrupt, (len(design.x) - 1) // 2)))
+            n_corrupt = min(n_corrupt, (len(design.x) - 1) // 2)
+            place = self._place
+            design = place.rows(design.x, *place.robust_scaling(design.x, n_corrupt))
         return design.distances()
 
     def _losses_of_rows(
@@ -415,23 +459,13 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         """Return the loss of each row; for pairs, its mean loss with rows that were chosen often."""
         loss: Any = problem.loss
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = loss.scores(problem.design, theta)
             if loss.degree == 1:
-                losses = loss.value(scores, problem.targets)
+                losses = loss.value(loss.scores(problem.design, theta), problem.targets)
             else:
                 trusted = rows[counts[rows] >= np.median(counts[rows])]
-                n_partners = min(partners_for(len(scores)), len(trusted))
+                n_partners = min(partners_for(len(problem.targets)), len(trusted))
                 partners = rng.choice(trusted, size=n_partners, replace=False)
-                losses = np.empty(len(scores))
-                strip = max(1, 2**18 // max(1, scores[partners].size))
-                for low in range(0, len(scores), strip):
-                    i = np.s_[low : low + strip]
-                    losses[i] = loss.value(
-                        scores[i, None],
-                        scores[None, partners],
-                        problem.targets[i, None],
-                        problem.targets[None, partners],
-                    ).mean(axis=1)
+                losses = self._place.mean_losses(problem, theta, partners)
         return np.where(np.isnan(losses), np.inf, losses)
 
     def _record(self, problem: Problem, found: Descended, plan: Any, rows: Array, rng: np.random.Generator) -> None:
@@ -493,7 +527,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "_fitted_scaling"):
             design = self._scaled(x, intercept, centred)
             self._fitted_scaling = design.centre, design.scale
-        design = ScaledRows(x, *self._fitted_scaling, intercept)
+        design = cast(ScaledRows, self._place.rows(x, *self._fitted_scaling, intercept))
         settings = self._settings()
         steps = replace(settings.steps, schedule="inverse" if settings.steps.schedule == "cosine" else "constant")
         if not hasattr(self, "_rng"):
@@ -501,12 +535,12 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         rows = np.arange(len(targets))
         cells, plan = self._cells(rows, targets, len(rows), None)
         self._warn(x, targets, plan)
-        problem = Problem(design, targets, loss, cells, _penalised(design, loss, n_scores))
+        problem = self._place.problem(design, targets, loss, cells, _penalised(design, loss, n_scores))
         zero = loss.start(design.n_columns, n_scores)
         first = getattr(self, "n_iter_", 0) if hasattr(self, "_theta") else 0
         start = self._theta if hasattr(self, "_theta") else self._start(loss, design, n_scores, self._rng)
         settings = replace(settings, steps=steps, n_epochs=n_steps, average=False, patience=None)
-        found = descend(problem, start, self._rng, settings, first_epoch=first, reference=zero)
+        found = self._place.descend(problem, start, self._rng, settings, first_epoch=first, reference=zero)
         self._record(problem, found, plan, rows, self._rng)
         return design
 
@@ -537,6 +571,19 @@ def partners_for(n_rows: int) -> int:
     """Return against how many rows the loss of a pair's row is taken: the fewer, the more rows there are."""
     fewest, most, in_all = _PARTNERS
     return min(max(fewest, in_all // n_rows), most)
+
+
+def mean_losses(problem: Problem, theta: Array, partners: Array) -> Array:
+    """Return the mean loss of each row with some others."""
+    loss: Any = problem.loss
+    scores, targets = loss.scores(problem.design, theta), problem.targets
+    losses = np.empty(len(scores))
+    strip = max(1, 2**18 // max(1, scores[partners].size))
+    for low in range(0, len(scores), strip):
+        i = np.s_[low : low + strip]
+        values = loss.value(scores[i, None], scores[None, partners], targets[i, None], targets[None, partners])
+        losses[i] = values.mean(axis=1)
+    return losses
 
 
 def outlier_scores(
@@ -578,6 +625,16 @@ def most_copies(x: Array, targets: Array) -> tuple[int, int]:
     run = order[edges[longest] : edges[longest + 1]]
     alike = (x[run] == x[run[0]]).all(axis=1) & (targets[run] == targets[run[0]])
     return int(alike.sum()), int(run[0])
+
+
+class _Host:
+    """Where a fit runs without a device; `outvote.torch.descent.OnDevice` has the same names."""
+
+    robust_scaling = staticmethod(robust_scaling)
+    rows = ScaledRows
+    problem = Problem
+    descend = staticmethod(descend)
+    mean_losses = staticmethod(mean_losses)
 
 
 def _warn(message: str) -> None:

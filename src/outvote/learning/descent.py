@@ -37,6 +37,17 @@ class DivergenceError(ArithmeticError):
     """The descent left for infinity, or ended worse than it began: there is no fit.
 
     ``theta`` is where it ended, in the scaled columns, for those who study failures.
+
+    Examples
+    --------
+    >>> import numpy as np, outvote as ov
+    >>> x = np.random.default_rng(0).normal(size=(200, 2))
+    >>> model = ov.RobustRegressor(algorithm="paper", loss="squared", step_size=1e3, random_state=0)
+    >>> try:
+    ...     model.fit(x, x[:, 0])
+    ... except ov.learning.DivergenceError as error:
+    ...     print(str(error)[:22])
+    the median risk is inf
     """
 
     theta: Array | None = None
@@ -58,6 +69,12 @@ class Steps:
         Theorem 2 asks.
     momentum : float
         Share of the last direction that is kept, in [0, 1).
+
+    Examples
+    --------
+    >>> steps = Steps(size=0.1, schedule="cosine")
+    >>> [round(steps.length(epoch, 100), 3) for epoch in (0, 50, 100)]
+    [0.1, 0.05, 0.0]
     """
 
     rule: StepRule = "normalised"
@@ -101,7 +118,13 @@ class Steps:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a descent is told besides its problem."""
+    """What a descent is told besides its problem.
+
+    Examples
+    --------
+    >>> Settings(n_epochs=50, alpha=0.1).steps.rule
+    'normalised'
+    """
 
     steps: Steps = Steps()
     n_epochs: int = 300
@@ -116,7 +139,17 @@ DEFAULTS = Settings()
 
 @dataclass(frozen=True)
 class State:
-    """What a callback sees after each epoch; it stops the descent by returning True."""
+    """What a callback sees after each epoch; it stops the descent by returning True.
+
+    Examples
+    --------
+    >>> import numpy as np, outvote as ov
+    >>> def stop_early(state):
+    ...     return state.epoch == 4
+    >>> x = np.random.default_rng(0).normal(size=(200, 2))
+    >>> ov.RobustRegressor(callbacks=[stop_early], random_state=0).fit(x, x[:, 0]).n_iter_
+    5
+    """
 
     epoch: int
     n_epochs: int
@@ -150,6 +183,18 @@ class Problem:
     """Rows, targets, a loss, and the cells in which blocks vote.
 
     `penalised` marks the parameters that the L2 penalty touches (not the intercept).
+
+    Examples
+    --------
+    >>> from outvote.learning.dealing import Cell
+    >>> from outvote.learning.losses import Squared
+    >>> from outvote.learning.scaling import ScaledRows
+    >>> x = np.random.default_rng(0).normal(size=(200, 2))
+    >>> design = ScaledRows(x, centre=np.zeros(2), scale=np.ones(2))
+    >>> cells = [Cell(samples=(np.arange(200),), n_blocks=21, n_chosen=5)]
+    >>> problem = Problem(design, x @ [2.0, 1.0], Squared(), cells)
+    >>> problem.median_risk(np.array([2.0, 1.0]), np.random.default_rng(0))
+    0.0
     """
 
     design: Design
@@ -253,6 +298,20 @@ def descend(
     DivergenceError
         When the parameter or the median risk is no longer finite, or the median risk at the end is more than twice
         that of the start.
+
+    Examples
+    --------
+    >>> from outvote.learning.dealing import Cell
+    >>> from outvote.learning.losses import Squared
+    >>> from outvote.learning.scaling import ScaledRows
+    >>> x = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y = x @ [2.0, 1.0]
+    >>> y[:10] = 1e6
+    >>> cells = [Cell(samples=(np.arange(200),), n_blocks=21, n_chosen=5)]
+    >>> problem = Problem(ScaledRows(x, centre=np.zeros(2), scale=np.ones(2)), y, Squared(), cells)
+    >>> found = descend(problem, np.zeros(2), np.random.default_rng(0))
+    >>> found.theta.round(1), found.n_epochs
+    (array([2., 1.]), 300)
     """
     steps, last = settings.steps, first_epoch + settings.n_epochs
     theta, velocity = start.copy(), np.zeros_like(start)

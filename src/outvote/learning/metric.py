@@ -34,6 +34,7 @@ class RobustMetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rob
     loss : "auto" or PairLoss
         Another loss of pairs on the images of rows, if not the one above.
     {parameters}
+    {device}
 
     Attributes
     ----------

@@ -64,6 +64,7 @@ class RobustRanker(_LinearScores):
         log(1 + exp(-margin)) with margin (s - s')·sign(y - y'); the RankSVM's max(0, 1 - margin); or the paper's
         max(0, 1 - (σ(s) - σ(s'))·(y - y')).
     {parameters}
+    {device}
 
     Attributes
     ----------
@@ -208,6 +209,8 @@ class RobustAUCClassifier(ClassifierMixin, _LinearScores):  # type: ignore[misc]
     loss : {"logistic", "hinge", "product"} or PairLoss, default="logistic"
         As for `RobustRanker`, with y = 0 and 1.
     {parameters}
+    device : None
+        Only None: the descent on a device has no pairs of two samples.
 
     Attributes
     ----------

@@ -1,0 +1,375 @@
+"""The mean loss of the blocks in the middle of a batch: what a training step sees when corrupt rows are outvoted.
+
+Every call deals the rows of a batch into blocks, at random, lets each block vote with its mean loss, and returns the
+mean over the blocks in the middle, as one epoch of Algorithm 1 does with all rows.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from outvote.torch.blocks import choose_blocks, deal_blocks, plan_batch
+
+PairLoss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""Losses of pairs, (n,), from the outputs of their first and second rows and the targets of these."""
+
+
+def median_block_loss(
+    losses: Tensor | Callable[..., Tensor],
+    *tensors: Tensor,
+    contamination: Any = None,
+    n_blocks: int | None = None,
+    blocks: Any = 0.25,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Return the mean loss of the median block of a batch, or of the blocks in the middle.
+
+    Two forms:
+
+    - ``median_block_loss(losses, …)`` takes the losses of the rows, one each. Rows that were not chosen get a gradient
+      of 0, which holds against finite garbage only: behind them stands the backward pass of your model, where
+      0·NaN = NaN.
+    - ``median_block_loss(loss_fn, x, y, …)`` computes ``loss_fn(x, y)`` without gradient, chooses, and computes it
+      again on the chosen rows alone. NaN, infinities and huge values in other rows never reach the gradient.
+
+    Parameters
+    ----------
+    losses : Tensor or callable
+        The loss of each row, (n,), or a function of `tensors` that returns it. Such a function must treat each row for
+        itself: a batch normalisation in training mode does not.
+    *tensors : Tensor
+        With a function, what it is given: rows first, equally many.
+    contamination : float, int or Contamination, optional
+        How many rows of the batch may be corrupt: a fraction, or a count.
+    n_blocks : int, optional
+        Number of blocks (K), 2·n_corrupt + 1 by default; without `contamination` it has to be given. Rows that
+        fill no block are left out of this call, at random.
+    blocks : float or "median", default=0.25
+        Share of the blocks that is taken, in the middle of their losses: fewer where corrupt blocks could reach it.
+        "median" takes one.
+    generator : torch.Generator, optional
+        Seed of the deal, on the device of the losses.
+
+    Returns
+    -------
+    Tensor
+        The loss, a scalar. It is not finite only if fewer blocks are finite than are chosen.
+
+    See Also
+    --------
+    MedianBlockLoss : The same as a module, which counts how often an example is chosen.
+
+    Examples
+    --------
+    >>> import torch
+    >>> losses = torch.full((20,), 1.0)
+    >>> losses[:2] = 1e6
+    >>> median_block_loss(losses, contamination=2, generator=torch.Generator().manual_seed(0))
+    tensor(1.)
+    >>> w = torch.zeros(3, requires_grad=True)
+    >>> x, y = torch.ones(20, 3), torch.ones(20)
+    >>> x[:2] = float("nan")
+    >>> median_block_loss(lambda x, y: (x @ w - y).square(), x, y, contamination=2).backward()
+    >>> w.grad
+    tensor([-2., -2., -2.])
+    """
+    settings = {"contamination": contamination, "n_blocks": n_blocks, "blocks": blocks}
+    loss, _, _ = _voted(losses, tensors, settings, generator)
+    return loss
+
+
+def median_block_pair_loss(
+    outputs: Tensor | Callable[..., Tensor],
+    targets: Tensor,
+    pair_loss: PairLoss,
+    *tensors: Tensor,
+    contamination: Any = None,
+    n_blocks: int | None = None,
+    blocks: Any = 0.25,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Return the mean loss of pairs inside the median block of a batch, or inside the blocks in the middle.
+
+    Pairs are formed inside blocks only: n·(B - 1)/2 of them for n rows in blocks of B, not n·(n - 1)/2. A corrupt row
+    spoils its own block, whatever it is paired with.
+
+    Parameters
+    ----------
+    outputs : Tensor or callable
+        What the model says of each row, rows first; or a function of `tensors` that returns it, a model for instance.
+        As in `median_block_loss`, a function is computed again on the chosen rows alone, so that NaN in
+        other rows never reaches the gradient.
+    targets : Tensor
+        Targets, rows first.
+    pair_loss : callable
+        ``pair_loss(first, second, first_targets, second_targets)``: the losses of pairs, (n_pairs,), from the outputs
+        of their rows, (n_pairs, …). Each pair comes once, in random order.
+    *tensors : Tensor
+        With a function, what it is given.
+    contamination, n_blocks, blocks, generator
+        As in `median_block_loss`. A block has at least two rows, and at most 256 unless `n_blocks` is given.
+
+    Returns
+    -------
+    Tensor
+        The loss, a scalar. It is not finite only if fewer blocks are finite than are chosen.
+
+    Examples
+    --------
+    >>> import torch
+    >>> scores, targets = torch.arange(30.0), torch.arange(30.0)
+    >>> targets[:2] = 1e9
+    >>> def disorder(s, t, y, z):
+    ...     return ((s - t) * (y - z) < 0).float()
+    >>> median_block_pair_loss(scores, targets, disorder, contamination=2, generator=torch.Generator().manual_seed(0))
+    tensor(0.)
+    """
+    settings = {"contamination": contamination, "n_blocks": n_blocks, "blocks": blocks}
+    loss, _, _ = _voted_on_pairs(outputs, targets, pair_loss, tensors, settings, generator)
+    return loss
+
+
+class _Counting(nn.Module):  # type: ignore[misc]
+    """The settings of a vote, and how often each example was dealt and chosen."""
+
+    dealt: Tensor
+    chosen: Tensor
+
+    def __init__(
+        self,
+        *,
+        contamination: Any = None,
+        n_blocks: int | None = None,
+        blocks: Any = 0.25,
+        generator: torch.Generator | None = None,
+        n_examples: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.contamination, self.n_blocks, self.blocks = contamination, n_blocks, blocks
+        self.generator, self.n_examples = generator, n_examples
+        for name in ("dealt", "chosen"):
+            self.register_buffer(name, torch.zeros(n_examples or 0, dtype=torch.int64))
+
+    def extra_repr(self) -> str:
+        names = ("contamination", "n_blocks", "blocks", "n_examples")
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names if getattr(self, name) is not None)
+
+    def reset_counts(self) -> None:
+        """Forget how often each example was dealt and chosen."""
+        self.dealt.zero_()
+        self.chosen.zero_()
+
+    def outlier_scores(self) -> Tensor:
+        """Return how much less often than others each example was chosen, in standard deviations; 0 if never dealt.
+
+        If all were chosen with the same probability p, an example dealt m times would be chosen m·p times, give or take
+        √(m·p·(1 - p)). Corrupt examples spoil their blocks and are chosen less; so are examples that are hard, or that
+        are easy when most are not.
+        """
+        share = self.chosen.sum() / self.dealt.sum().clamp(min=1)
+        spread = (self.dealt * share * (1 - share)).sqrt()
+        return torch.where(spread > 0, (self.dealt * share - self.chosen) / spread.clamp(min=1e-12), 0.0)
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return {"contamination": self.contamination, "n_blocks": self.n_blocks, "blocks": self.blocks}
+
+    def _count(self, ids: Tensor | None, n_rows: int, dealt: Tensor, rows: Tensor) -> None:
+        if ids is None:
+            return
+        if self.n_examples is None:
+            raise ValueError(f"ids need n_examples: {type(self).__name__}(…, n_examples=len(dataset))")
+        if ids.shape != (n_rows,):
+            raise ValueError(f"ids has shape {tuple(ids.shape)}: give one for each of the {n_rows} rows of the batch")
+        if ids.dtype.is_floating_point or ids.dtype in (torch.bool, torch.complex64, torch.complex128):
+            raise TypeError(f"ids has dtype {ids.dtype}: give the integers from 0 to n_examples - 1")
+        ids = ids.to(rows.device, torch.int64)
+        for counts, which in ((self.dealt, dealt), (self.chosen, rows)):
+            taken = ids[which.reshape(-1)].to(counts.device)
+            counts.index_add_(0, taken, torch.ones_like(taken))
+
+
+class MedianBlockLoss(_Counting):
+    """`median_block_loss` as a module that counts how often each example is chosen.
+
+    Parameters
+    ----------
+    contamination, n_blocks, blocks, generator
+        As in `median_block_loss`.
+    n_examples : int, optional
+        Number of examples that are counted; their ids are 0 to n_examples - 1.
+
+    Attributes
+    ----------
+    dealt, chosen : Tensor
+        How often each example was dealt into a block, and into one that was chosen; buffers, kept in ``state_dict``.
+        Rows that filled no block are not counted.
+
+    Examples
+    --------
+    >>> import torch
+    >>> criterion = MedianBlockLoss(contamination=0.1, n_examples=50, generator=torch.Generator().manual_seed(0))
+    >>> losses = torch.ones(50)
+    >>> losses[7] = 100.0
+    >>> for _ in range(100):
+    ...     loss = criterion(losses, ids=torch.arange(50))
+    >>> loss, criterion.outlier_scores().argmax()
+    (tensor(1.), tensor(7))
+    """
+
+    def forward(self, losses: Tensor | Callable[..., Tensor], *tensors: Tensor, ids: Tensor | None = None) -> Tensor:
+        """Return the loss of the blocks in the middle, in either form of `median_block_loss`; count `ids` if given."""
+        loss, dealt, rows = _voted(losses, tensors, self._settings, self.generator)
+        self._count(ids, len(tensors[0]) if tensors else len(losses), dealt, rows)  # type: ignore[arg-type]
+        return loss
+
+
+class MedianBlockPairLoss(_Counting):
+    """`median_block_pair_loss` as a module that counts how often each example is chosen.
+
+    Parameters
+    ----------
+    pair_loss : callable
+        ``pair_loss(first, second, first_targets, second_targets)``, the losses of pairs; a module is registered as
+        usual.
+    contamination, n_blocks, blocks, generator, n_examples
+        As in `MedianBlockLoss`.
+
+    Attributes
+    ----------
+    dealt, chosen : Tensor
+        As in `MedianBlockLoss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> def contrast(a, b, y, z):
+    ...     gap = (a - b).square().sum(1)
+    ...     return torch.where(y == z, gap, torch.relu(1 - gap))
+    >>> criterion = MedianBlockPairLoss(contrast, contamination=0.1)
+    >>> embeddings, labels = torch.eye(2).repeat(20, 1), torch.arange(2).repeat(20)
+    >>> criterion(embeddings, labels)
+    tensor(0.)
+    """
+
+    def __init__(self, pair_loss: PairLoss, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.pair_loss = pair_loss
+
+    def forward(
+        self,
+        outputs: Tensor | Callable[..., Tensor],
+        targets: Tensor,
+        *tensors: Tensor,
+        ids: Tensor | None = None,
+    ) -> Tensor:
+        """Return the loss of the blocks in the middle, in either form of `median_block_pair_loss`; count `ids`."""
+        loss, dealt, rows = _voted_on_pairs(outputs, targets, self.pair_loss, tensors, self._settings, self.generator)
+        self._count(ids, len(targets), dealt, rows)
+        return loss
+
+
+def _voted(
+    losses: Tensor | Callable[..., Tensor],
+    tensors: tuple[Tensor, ...],
+    settings: dict[str, Any],
+    generator: torch.Generator | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the loss, the rows of the blocks, (K, B), and those of the chosen ones."""
+    n_rows = _n_rows("losses", losses, tensors)
+    values = _without_gradient(losses, tensors)
+    _check_losses(values, n_rows, "loss_fn returned" if tensors else "losses has")
+    plan = plan_batch(n_rows, **settings)
+    dealt = deal_blocks(n_rows, plan.n_blocks, device=values.device, generator=generator)
+    rows = dealt[choose_blocks(_precise(values)[dealt].mean(dim=1), plan.n_chosen)]
+    return _on_rows(losses, tensors, rows.reshape(-1)).mean(), dealt, rows
+
+
+def _voted_on_pairs(
+    outputs: Tensor | Callable[..., Tensor],
+    targets: Tensor,
+    pair_loss: PairLoss,
+    tensors: tuple[Tensor, ...],
+    settings: dict[str, Any],
+    generator: torch.Generator | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    n_rows = _n_rows("outputs", outputs, tensors)
+    if targets.ndim == 0 or targets.shape[0] != n_rows:
+        raise ValueError(f"targets has shape {tuple(targets.shape)}, but there are {n_rows} rows")
+    values = _without_gradient(outputs, tensors)
+    plan = plan_batch(n_rows, **settings, degree=2)
+    dealt = deal_blocks(n_rows, plan.n_blocks, device=values.device, generator=generator)
+    first, second = torch.triu_indices(plan.block_size, plan.block_size, 1, device=values.device)
+    with torch.no_grad():
+        risks = _pair_losses(pair_loss, values, targets, dealt[:, first], dealt[:, second])
+        rows = dealt[choose_blocks(_precise(risks).mean(dim=1), plan.n_chosen)]
+    taken = rows.reshape(-1)
+    places = torch.arange(plan.n_chosen * plan.block_size, device=values.device).view(plan.n_chosen, -1)
+    chosen, their_targets = _on_rows(outputs, tensors, taken), targets.index_select(0, taken)
+    return _pair_losses(pair_loss, chosen, their_targets, places[:, first], places[:, second]).mean(), dealt, rows
+
+
+def _pair_losses(pair_loss: PairLoss, outputs: Tensor, targets: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """Return the losses of the pairs of every block, (K, pairs in a block)."""
+    one, two = first.reshape(-1), second.reshape(-1)
+    losses = pair_loss(
+        outputs.index_select(0, one),
+        outputs.index_select(0, two),
+        targets.index_select(0, one),
+        targets.index_select(0, two),
+    )
+    _check_losses(losses, one.shape[0], "pair_loss returned", "pair")
+    return losses.view(first.shape)
+
+
+def _without_gradient(values: Tensor | Callable[..., Tensor], tensors: tuple[Tensor, ...]) -> Tensor:
+    if isinstance(values, Tensor):
+        return values.detach()
+    with torch.no_grad():
+        found = values(*tensors)
+    if not isinstance(found, Tensor):
+        raise TypeError(f"the function returned {type(found).__name__}, not a tensor with one entry for each row")
+    # Autocast keeps the weights it has cast; those cast here know no gradient.
+    torch.clear_autocast_cache()
+    return found
+
+
+def _on_rows(values: Tensor | Callable[..., Tensor], tensors: tuple[Tensor, ...], rows: Tensor) -> Tensor:
+    if isinstance(values, Tensor):
+        return values.index_select(0, rows)
+    return values(*(tensor.index_select(0, rows.to(tensor.device)) for tensor in tensors))
+
+
+def _n_rows(name: str, values: Tensor | Callable[..., Tensor], tensors: tuple[Tensor, ...]) -> int:
+    if isinstance(values, Tensor):
+        if tensors:
+            raise TypeError(f"{name} is a tensor, which goes alone: further tensors are for a function")
+        if values.ndim == 0:
+            raise ValueError(f"{name} is a scalar: give one for each row, as a loss with reduction='none' does")
+        tensors = (values,)
+    elif not callable(values):
+        raise TypeError(f"{name}={values!r} is neither a tensor nor a function")
+    elif not tensors:
+        raise TypeError(f"{name} is a function: give it tensors, rows first")
+    sizes = [tensor.shape[0] if tensor.ndim else 0 for tensor in tensors]
+    if min(sizes) != max(sizes):
+        raise ValueError(f"the tensors have {sizes} rows: they must have equally many")
+    return operator.index(sizes[0])  # under torch.compile: a constant
+
+
+def _check_losses(losses: Tensor, n_rows: int, who: str, what: str = "row") -> None:
+    if losses.shape != (n_rows,):
+        raise ValueError(
+            f"{who} shape {tuple(losses.shape)}: expected ({n_rows},), one loss for each {what} (reduction='none', and "
+            "a mean over further dimensions)"
+        )
+
+
+def _precise(losses: Tensor) -> Tensor:
+    """Half precision would tie the risks, or overflow in their sum."""
+    return losses if losses.dtype == torch.float64 else losses.float()

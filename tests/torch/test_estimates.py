@@ -1,0 +1,185 @@
+"""Estimates on tensors: the numbers of numpy, on the tensors' own device."""
+
+import numpy as np
+import pytest
+import torch
+
+import outvote as ov
+from outvote import arrays
+
+SAMPLES = {"one": (1000,), "pairs": (400, 2), "two": (600, 450), "vectors": (120, 90)}
+
+
+@pytest.fixture(params=["host", "device"])
+def where(request, monkeypatch):
+    """Compute on the processor as usual, and as on a device whose memory numpy cannot see."""
+    if request.param == "device":
+        monkeypatch.setattr(arrays, "on_device", arrays.is_tensor)
+    return request.param
+
+
+def rows(*shape, seed=0):
+    return np.round(np.random.default_rng(seed).normal(size=shape), 2)
+
+
+def check_same(function, *samples, tolerance=1e-12, **options):
+    """The same answer from tensors as from arrays; the block values are tensors."""
+    expected = function(*samples, rng=0, **options)
+    tensors = [torch.tensor(sample) for sample in samples]
+    before = [tensor.clone() for tensor in tensors]
+    found = function(*tensors, rng=0, **options)
+    for tensor, copy in zip(tensors, before, strict=True):
+        assert torch.equal(tensor.nan_to_num(), copy.nan_to_num())
+    assert isinstance(found.block_values, torch.Tensor)
+    np.testing.assert_allclose(found.block_values, expected.block_values, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(found.estimate, expected.estimate, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(found.radius, expected.radius, rtol=tolerance)
+    for one, two in zip(found.interval, expected.interval, strict=True):
+        np.testing.assert_allclose(one, two, rtol=tolerance, atol=tolerance)
+    assert str(found) == str(expected)
+    assert found.to_dict().keys() == expected.to_dict().keys()
+    assert found._repr_html_() == expected._repr_html_()
+    np.testing.assert_allclose(np.asarray(found.plain), np.asarray(expected.plain), rtol=1e-9, atol=1e-12)
+    return found
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"partition": "uniform", "remainder": "spread"},
+        {"partition": "contiguous"},
+        {"partition": "hash"},
+        {"contamination": "auto"},
+        {"n_blocks": 100, "contamination": 5},
+        {"assume": ov.Bounded(-2, 2), "contamination": 0.2},
+        {"assume": ov.FiniteKurtosis(4.0)},
+        {"assume": ov.FiniteVariance(1.0), "vote": "soft"},
+        {"assume": ov.FiniteVariance(1.0), "vote": "clipped"},
+        {"alternative": "less"},
+    ],
+)
+def test_mean(where, options):
+    check_same(ov.mean, rows(1000), **options)
+
+
+def test_mean_of_columns(where):
+    x = rows(300, 4)
+    found = check_same(ov.mean, x)
+    assert isinstance(found.estimate, torch.Tensor)
+    assert found.estimate.shape == (4,)
+    check_same(ov.mean, x, axis=1, contamination=0)
+    check_same(ov.mean, x, axis=None, simultaneous=True)
+
+
+@pytest.mark.parametrize("policy", ["omit", "corrupt"])
+@pytest.mark.parametrize("shape", [(500,), (500, 3)])
+def test_missing_rows(where, policy, shape):
+    x = rows(*shape)
+    x[[3, 77]] = np.nan
+    check_same(ov.mean, x, nan_policy=policy, contamination=0.05)
+    with pytest.raises(ValueError, match=r"NaN or infinite values in 2 of 500 rows \(the first is row 3\)"):
+        ov.mean(torch.tensor(x))
+
+
+@pytest.mark.parametrize("kernel", ["variance", "gini", "wilcoxon"])
+@pytest.mark.parametrize("n_blocks", [24, 41])  # numpy's median of an even number of blocks
+def test_kernels_of_one_sample(where, kernel, n_blocks):
+    check_same(ov.u_statistic, rows(1000), kernel=kernel, n_blocks=n_blocks, contamination=5)
+
+
+@pytest.mark.parametrize("kernel", ["covariance", "kendall"])
+def test_kernels_of_two_columns(where, kernel):
+    check_same(ov.u_statistic, rows(300, 2), kernel=kernel, contamination=5)
+
+
+@pytest.mark.parametrize("grid", ["full", "diagonal"])
+@pytest.mark.parametrize("kernel", ["mann-whitney", "auc", "energy", "mmd"])
+def test_kernels_of_two_samples(where, kernel, grid):
+    x, y = rows(300), rows(210, seed=1)
+    check_same(ov.u_statistic, x, y, kernel=kernel, grid=grid, contamination=3)
+    check_same(ov.u_statistic, x, y, kernel=kernel, grid=grid, contamination=3, remainder="spread")
+
+
+@pytest.mark.parametrize("grid", ["full", "diagonal"])
+@pytest.mark.parametrize("kernel", ["energy", "mmd"])
+def test_kernels_of_vectors(where, kernel, grid):
+    check_same(ov.u_statistic, rows(90, 3), rows(70, 3, seed=1), kernel=kernel, grid=grid, contamination=2)
+
+
+def test_bandwidth_of_one_s_own(where):
+    kernel = ov.kernels.gaussian_mmd(0.3)
+    check_same(ov.u_statistic, rows(100), rows(80, seed=1), kernel=kernel, contamination=2, tolerance=1e-11)
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e150])
+def test_extreme_sizes(where, scale):
+    check_same(ov.u_statistic, rows(200) * scale, kernel="variance", contamination=2)
+    check_same(ov.u_statistic, rows(60) * scale, rows(50, seed=1) * scale, kernel="energy", contamination=1)
+
+
+def test_sums_that_overflow(where):
+    check_same(ov.mean, np.full(300, 1.5e308), contamination=2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.bool])
+def test_other_types(where, dtype):
+    x = torch.tensor(rows(400) * 4).to(dtype)
+    expected = ov.mean(x.double().numpy(), rng=0)
+    found = ov.mean(x, rng=0)
+    assert found.block_values.dtype == torch.float64
+    np.testing.assert_allclose(found.block_values, expected.block_values, rtol=1e-12, atol=1e-12)
+
+
+def test_history_is_left_alone(where):
+    x = torch.tensor(rows(200), requires_grad=True)
+    assert ov.mean(x * 2, rng=0).estimate == pytest.approx(ov.mean(2 * rows(200), rng=0).estimate)
+
+
+def test_what_has_no_answer_says_so(where):
+    with pytest.raises(TypeError, match="x holds complex numbers"):
+        ov.mean(torch.ones(10, dtype=torch.complex64))
+    with pytest.raises(TypeError, match="sparse"):
+        ov.mean(torch.eye(5).to_sparse())
+    with pytest.raises(ValueError, match="single number"):
+        ov.mean(torch.tensor(3.0))
+    with pytest.raises(ValueError, match="x is empty"):
+        ov.mean(torch.empty(0))
+
+
+def test_kernels_without_a_form(monkeypatch):
+    monkeypatch.setattr(arrays, "on_device", arrays.is_tensor)
+    mine = ov.Kernel(lambda a, b: max(a, b), degrees=2)
+    with pytest.raises(TypeError, match=r"has no form for tensors on cpu: pass x.cpu\(\), or one of 'variance'"):
+        ov.u_statistic(torch.arange(50.0), kernel=mine, contamination=1)
+    with pytest.raises(TypeError, match="the samples are on cpu and the host"):
+        ov.u_statistic(torch.arange(50.0), np.arange(50.0), kernel="auc", contamination=1)
+
+
+def test_others_bring_tensors_to_the_host(where):
+    a, b = rows(300), rows(280, seed=1)
+    expected = ov.difference(a, b, rng=0)
+    found = ov.difference(torch.tensor(a), torch.tensor(b), rng=0)
+    assert found.estimate == expected.estimate
+    one, two = ov.tolerance(torch.tensor(a), torch.tensor(b) + 5, rng=0), ov.tolerance(a, b + 5, rng=0)
+    assert str(one) == str(two)
+
+
+def test_a_picture_of_a_tensor(where):
+    pytest.importorskip("matplotlib").use("agg")
+    ov.mean(torch.tensor(rows(300, 2)), rng=0).plot(column=1)
+
+
+def test_a_long_tensor_is_dealt_where_it_is(monkeypatch):
+    monkeypatch.setattr(arrays, "on_device", arrays.is_tensor)
+    x = torch.randn(2**20 + 99, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x[:50] = 1e9
+    one, two = (ov.mean(x, contamination=50, rng=3) for _ in range(2))
+    assert one.estimate == two.estimate
+    assert abs(one.estimate) < 0.02
+    assert ov.mean(x, contamination=50, rng=4).estimate != one.estimate
+    kurtosis = ov.mean(x, contamination=50, rng=3, assume=ov.FiniteKurtosis(4.0), n_blocks=501)
+    assert kurtosis.certificate.provenance == "certified"
+    x[7] = float("nan")
+    with pytest.raises(ValueError, match="the first is row 7"):
+        ov.mean(x, contamination=50)

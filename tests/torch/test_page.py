@@ -1,0 +1,60 @@
+"""docs/torch.md and the gallery's examples for torch run, and show what they print; the reference lists every name."""
+
+import contextlib
+import io
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+import outvote.torch
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "torch.md"
+EXAMPLES = ("plot_torch_digits.py", "plot_torch_embedding.py")
+
+
+def test_the_page_shows_what_its_code_prints():
+    names: dict[str, object] = {}
+    printed, checked = "", 0
+    for language, text in re.findall(r"^```([^\n]*)\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE):
+        if language == "python":
+            assert not printed, f"the page does not show {printed!r}"
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                exec(compile(text, PAGE.name, "exec"), names)
+            printed = output.getvalue()
+        else:
+            assert text == printed
+            printed, checked = "", checked + 1
+    assert checked == 3
+
+
+@pytest.mark.parametrize("script", EXAMPLES)
+def test_the_example_draws_and_the_vote_wins_on_dirty_data(script, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    import matplotlib.pyplot as plt
+
+    plt.switch_backend("agg")
+    try:
+        runpy.run_path(str(ROOT / "docs" / "examples" / script))
+        assert plt.get_fignums()
+    finally:
+        plt.close("all")
+    reached = {
+        name.strip(): float(value) for name, value in re.findall(r"^(.{26}) (0\.\d+)$", capsys.readouterr().out, re.M)
+    }
+    plain, robust = (reached[f"{name}, dirty data"] for name in (next(iter(reached)).split(",")[0], "median blocks"))
+    assert robust > plain + 0.02
+    assert reached["median blocks, clean data"] > next(iter(reached.values())) - 0.03
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_public_name_is_in_the_reference_and_has_an_example():
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    for name in outvote.torch.__all__:
+        assert f"   torch.{name}\n" in page
+        assert ">>> " in getattr(outvote.torch, name).__doc__
+    for name in re.findall(r"^   torch\.(\w+)$", page, re.MULTILINE):
+        assert name in outvote.torch.__all__
