@@ -73,6 +73,10 @@ bench: $(VENV)/.bench ## Measure speed and memory beside the plain counterparts 
 bench-quick: $(VENV)/.bench ## The same on fewer rows (under two minutes).
 	$(BIN)/python -m benchmarks.run --quick --output $(OUT)/bench-quick.json
 
+.PHONY: bench-gpu
+bench-gpu: $(VENV)/.torch ## Measure tensors and descents on a CUDA GPU against its ceilings (two minutes).
+	$(BIN)/python -m benchmarks.gpu --output $(OUT)
+
 .PHONY: bench-page
 bench-page: $(VENV)/.bench ## Write the tables of docs/performance.md from the last make bench.
 	$(BIN)/python -m benchmarks.run --page --output $(OUT)/bench.json

@@ -266,7 +266,7 @@ def means(bench: Bench) -> Iterator[Measured]:
     x = torch.randn(n, device=bench.device)
     for n_blocks, share in ((1001, 0.9), (100_001, 0.9), (n // 25, 0.5)):
         n_bytes = 4.0 * n + 8.0 * n_blocks
-        seconds = bench.time(lambda n_blocks=n_blocks: block_means(x, n_blocks), calls=4)
+        seconds = bench.time(lambda n_blocks=n_blocks: block_means(x, n_blocks), calls=8)
         reached = n_bytes / seconds / bench.bandwidth
         yield Measured(
             f"block means of {n:.0e}, {n_blocks} blocks", seconds, n_bytes, 1.0 * n, 1 / share,

@@ -5,6 +5,7 @@ import decimal
 from array import array
 from collections import deque
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -350,3 +351,19 @@ def test_policies_reach_the_mean():
     assert omitted.estimate == corrupt.estimate == 1.0
     gaps = pd.Series([1, None] + [1] * 30, dtype="Int64")
     assert ov.mean(gaps, contamination=1, nan_policy="omit", rng=0).n_omitted == 1
+
+
+@pytest.mark.parametrize("name", ["rows.csv", Path("data") / "rows.parquet"])
+def test_the_name_of_a_file_is_no_rows(name):
+    with pytest.raises(TypeError, match=r"or read a file by outvote\.scan\('.*rows\..*'\)"):
+        ov.mean(name)
+
+
+def test_half_of_the_rows_cannot_be_allowed():
+    x = np.arange(10.0)
+    x[:2] = np.nan
+    with pytest.raises(ValueError, match="allow at least 2"):
+        ov.mean(x, 1, nan_policy="corrupt")
+    x[:5] = np.nan
+    with pytest.raises(ValueError, match="half of all rows or more, so no vote can help"):
+        ov.mean(x, 1, nan_policy="corrupt")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -33,6 +34,11 @@ def read(x: Any, name: str, *, stay: bool = False) -> Rows:
     A tensor on a device comes to the host unless it may `stay` there.
     """
     names = None
+    if isinstance(x, (str, PathLike)):
+        raise TypeError(
+            f"{name} holds strings, but real numbers are needed: convert it first, or read a file by "
+            f"outvote.scan({str(x)!r})"
+        )
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array: pass {name}.filled(numpy.nan) and a nan_policy instead")
     if is_tensor(x):
@@ -116,6 +122,11 @@ def screen(rows: NDArray[Any], nan_policy: NanPolicy, n_corrupt: int, name: str)
     return kept, int(bad.sum())
 
 
+def advice(n_bad: int, n_rows: int) -> str:
+    """What to do about more rows that are corrupt for certain than are allowed."""
+    return f"allow at least {n_bad}" if 2 * n_bad < n_rows else "they are half of all rows or more, so no vote can help"
+
+
 def neutralise(rows: NDArray[Any], bad: NDArray[np.bool_], n_corrupt: int, what: str) -> NDArray[Any]:
     """Put an ordinary value in the place of rows that are corrupt for certain.
 
@@ -127,7 +138,7 @@ def neutralise(rows: NDArray[Any], bad: NDArray[np.bool_], n_corrupt: int, what:
         raise MoreCorruptRows(
             n_bad,
             f"{what} in {n_bad} rows, more than the {n_corrupt} corrupt rows that contamination allows "
-            f"among {len(rows)}: allow at least {n_bad}",
+            f"among {len(rows)}: {advice(n_bad, len(rows))}",
         )
     xp = namespace(rows)
     centre = xp.astype(median(rows_of(rows, np.flatnonzero(~bad))), rows.dtype)

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outvote import fast
 from outvote.certify import Ask, Voted, vote_on_means
-from outvote.inputs import MoreCorruptRows, NanPolicy, check_nan_policy, read, screen
+from outvote.inputs import MoreCorruptRows, NanPolicy, advice, check_nan_policy, read, screen
 from outvote.partition import hash_rows, seed_of
 from outvote.pipeline import Allowed, Settings, bounds_of, per_column, voters
 from outvote.plans import BlockPlan
@@ -376,7 +376,7 @@ class BlockSummary(_Summary):
     >>> first = ov.BlockSummary(n_blocks=201, seed=0).update(x[:3000])
     >>> second = ov.BlockSummary(n_blocks=201, seed=0).update(x[3000:], ids=np.arange(3000, 10_000))
     >>> print(first.merge(second).result(contamination=20, assume=ov.FiniteVariance(1.0)))
-    mean 0.02 ± 0.19 (certified 95 %, 201 blocks of 32 to 70, survives 100 corrupt rows)
+    mean 0.03 ± 0.19 (certified 95 %, 201 blocks of 35 to 70, survives 100 corrupt rows)
     """
 
     def __init__(self, n_blocks: int, seed: int = 0):
@@ -473,7 +473,8 @@ class BlockSummary(_Summary):
             raise MoreCorruptRows(
                 self.n_found_corrupt,
                 f"there are NaN or infinite values in {self.n_found_corrupt} rows, more than the {plan.n_corrupt} "
-                f"corrupt rows that contamination allows among {plan.n_rows}: allow at least {self.n_found_corrupt}",
+                "corrupt rows that contamination allows among "
+                f"{plan.n_rows}: {advice(self.n_found_corrupt, plan.n_rows)}",
             )
         keep = self.counts > 0
         plan, voting = voters(plan, self.counts, keep), self._moments.take(keep)
@@ -546,7 +547,7 @@ class GroupedBlockSummary(_Summary):
     >>> x, city = np.arange(1000.0), np.repeat(["Bonn", "Köln"], 500)
     >>> summary = ov.GroupedBlockSummary(n_blocks=21, seed=0).update(x, city)
     >>> {key: round(r.estimate) for key, r in summary.results(contamination=2).items()}
-    {'Bonn': 253, 'Köln': 752}
+    {'Bonn': 251, 'Köln': 756}
     """
 
     def __init__(self, n_blocks: int | Mapping[Any, int], seed: int = 0):

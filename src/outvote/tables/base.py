@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from outvote.blocks import NBlocks, make_plan
 from outvote.certify import Ask, assumption_of_kernel, vote_on_kernel
 from outvote.estimate import subtract
-from outvote.inputs import MoreCorruptRows, NanPolicy
+from outvote.inputs import MoreCorruptRows, NanPolicy, advice
 from outvote.kernels import kernel_of
 from outvote.partition import Rng
 from outvote.pipeline import Allowed, Settings, bounds_of, per_column, voters
@@ -501,7 +501,7 @@ def _completed(summary: BlockSummary, tally: Tally, settings: Settings) -> Block
 def _too_many(found: int, allowed: int, n_rows: int) -> str:
     return (
         f"there are NULL, NaN or infinite values in {found} rows, more than the {allowed} corrupt rows that "
-        f"contamination allows among {n_rows}: allow at least {found}"
+        f"contamination allows among {n_rows}: {advice(found, n_rows)}"
     )
 
 

@@ -31,7 +31,7 @@ _SMALL = 256
 #: Times that places are dealt to blocks: blocks with places in one line move together, so each should have many.
 _MOST_DEALS = 16
 #: Sums over parts of the groups are taken at once, so that there is work enough for a whole device.
-_PROGRAMS = 3072
+_PROGRAMS = 1584
 #: Numbers in one temporary tensor where the rows are gathered.
 _GATHERED = 2**22
 
@@ -90,6 +90,11 @@ class Run:
         #: Steps and starts by which blocks find their places, (deals · places); a single deal of one place needs none.
         self.owned = owned if n_owned > 1 else None
 
+    @property
+    def room(self) -> int:
+        """In how many places of its stretch a group can lie."""
+        return self.stretch - self.group + 1
+
     def tables(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Step, start, turn and offset of every group."""
         step, begin, turn, offset = self.drawn
@@ -97,7 +102,7 @@ class Run:
             self.units[step % len(self.units)],
             begin % max(1, self.n_lines),
             turn % self.line,
-            offset % (self.stretch - self.group + 1),
+            offset % self.room,
         )
 
     def sources(self, groups: Tensor) -> Tensor:

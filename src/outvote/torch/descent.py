@@ -720,9 +720,9 @@ def _only(cells: Sequence[Cell], device: torch.device) -> Cell:
 
 def _comparable(targets: Array, kind: type[Any], rows: DeviceRows) -> Tensor:
     """Return targets as the loss compares them: where their order alone counts, ranks keep the digits."""
+    values = copied(targets, rows.device)
     if kind is ProductHinge:
-        return rows._like(targets)
-    values = torch.as_tensor(targets, device=rows.device)
+        return values.to(rows.tensor.dtype)
     return torch.searchsorted(values.sort().values, values, out_int32=True)
 
 

@@ -8,6 +8,7 @@ It needs a GPU: `benchmarks/gpu.py` compares it with the plain form there.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import torch
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 #: Places that one program adds up.
 TILE = 1024
 #: Groups whose rows are asked for before the first have come, for long lines and for short ones.
-_LONG_AHEAD, _SHORT_AHEAD = 4, 2
-#: Places of a block, and blocks, that one program collects at once.
-_DEEP, _WIDE = 16, 64
+_LONG_AHEAD, _SHORT_AHEAD = 7, 2
+#: Totals that one program collects at once, and the most of them for one block.
+_COLLECTED, _DEEPEST = 2048, 64
 
 
 @triton.jit
@@ -57,18 +58,21 @@ def _add_lines(
     first = part.to(tl.int64) * n_groups // n_parts
     last = (part + 1).to(tl.int64) * n_groups // n_parts
     full = (tile + 1) * (TILE // LINE) <= n_lines
+    row = i // LINE
+    line = tile * (TILE // LINE) + row
+    whole = line < n_lines
     for g in tl.range(first, last, loop_unroll_factor=AHEAD):
         base = tl.load(bases + g * n_tiles + tile)
         turn = tl.load(turns + g)
         start = x + g * stretch + tl.load(offsets + g)
         if LINE == TILE:
-            source = tl.where(full, base, tile) * LINE + tl.where(full, (i + turn) % LINE, i)
+            turn = tl.where(full, turn, 0)
+            start += tl.where(full, base, tile) * LINE
+            source = (i + turn) & (LINE - 1)
         else:
-            line = tile * (TILE // LINE) + i // LINE
-            whole = line < n_lines
-            moved = base + tl.load(jumps + g * (TILE // LINE) + i // LINE)
+            moved = base + tl.load(jumps + g * (TILE // LINE) + row)
             moved = tl.where(moved >= n_lines, moved - n_lines, moved)
-            source = tl.where(whole, moved * LINE + (i + turn) % LINE, line * LINE + i % LINE)
+            source = tl.where(whole, moved * LINE + ((i + turn) & (LINE - 1)), place)
         value = tl.load(start + source, mask=inside, other=0.0)
         total += value.to(tl.float64)
     tl.store(totals + part.to(tl.int64) * group + place, total * scale, mask=inside)
@@ -93,6 +97,12 @@ def _collect(
     tl.store(sums + block, total, mask=inside)
 
 
+@functools.lru_cache(maxsize=32)
+def _ones(n_deals: int, per_deal: int, device: torch.device) -> Tensor:
+    """A product with these adds up parts faster than torch's sum does."""
+    return torch.ones((n_deals, 1, per_deal), dtype=torch.float64, device=device)
+
+
 def sums(run: Run, x: Tensor, per_deal: int, scale: float) -> Tensor:
     """Sum the rows of each block, times `scale`, over as many parts of the groups of every deal at once."""
     n_tiles, many, lines = -(-run.group // TILE), TILE // run.line, max(1, run.n_lines)
@@ -102,7 +112,7 @@ def sums(run: Run, x: Tensor, per_deal: int, scale: float) -> Tensor:
     wide = min(1024, triton.next_power_of_2(n_tiles))
     _prepare[(run.n_groups, triton.cdiv(n_tiles, wide))](
         run.drawn, run.units, len(run.units), bases, jumps, turns, offsets, run.n_groups,
-        run.stretch - run.group + 1, lines, n_tiles, LINE=run.line, MANY=many, TILES=wide,
+        run.room, lines, n_tiles, LINE=run.line, MANY=many, TILES=wide,
     )  # fmt: skip
     n_parts = per_deal * run.n_deals
     totals = torch.empty((run.n_deals, per_deal, run.group), dtype=torch.float64, device=device)
@@ -112,13 +122,15 @@ def sums(run: Run, x: Tensor, per_deal: int, scale: float) -> Tensor:
         num_warps=8,
     )  # fmt: skip
     if per_deal > 1:
-        totals = torch.ones((run.n_deals, 1, per_deal), dtype=torch.float64, device=device) @ totals
+        totals = _ones(run.n_deals, per_deal, device) @ totals
     if run.owned is None:
         return totals.view(-1)
     found = torch.empty(run.n_blocks, dtype=torch.float64, device=device)
     steps, begins = run.owned
-    _collect[(triton.cdiv(run.n_blocks, _WIDE),)](
-        totals, steps, begins, run.block_units, len(run.block_units), found, run.n_blocks, run.n_deals * run.places,
-        run.places, run.group, DEEP=_DEEP, WIDE=_WIDE,
+    deep = min(_DEEPEST, triton.next_power_of_2(len(steps)))
+    wide = _COLLECTED // deep
+    _collect[(triton.cdiv(run.n_blocks, wide),)](
+        totals, steps, begins, run.block_units, len(run.block_units), found, run.n_blocks, len(steps),
+        run.places, run.group, DEEP=deep, WIDE=wide,
     )  # fmt: skip
     return found
