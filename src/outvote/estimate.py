@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outvote.arrays import at_home, is_tensor, namespace
+from outvote.arrays import at_home, is_tensor, namespace, to_host
 from outvote.blocks import NBlocks, make_plan
 from outvote.certify import (
     Voted,
@@ -21,9 +21,10 @@ from outvote.certify import (
     vote_on_means,
 )
 from outvote.contamination import Contamination
+from outvote.dealt import Partition, from_labels
 from outvote.inputs import NanPolicy, check_rows, read, read_rows, screen
 from outvote.kernels import Kernel, kernel_of
-from outvote.partition import PartitionKind, Remainder, Rng, draw, seed_of
+from outvote.partition import PartitionKind, Remainder, Rng, draw, hash_rows, seed_of
 from outvote.pipeline import Allowed, Settings, bounds_of, evaluate, per_column, settle, within_bounds
 from outvote.plans import GridPlan
 from outvote.results import RobustEstimate
@@ -267,8 +268,8 @@ def u_statistic(
     settings = Settings.check(contamination, confidence, vote, partition, nan_policy, remainder, alternative, rng)
     named = kernel_of(kernel)
     check_choice("grid", grid, Literal["full", "diagonal"])
-    rows = [read_rows(sample, _sample_name(s, len(samples)), stay=True) for s, sample in enumerate(samples)]
-    rows, counts, bad = settings.screen(rows, [_sample_name(s, len(samples)) for s in range(len(samples))])
+    given = [read_rows(sample, _sample_name(s, len(samples)), stay=True) for s, sample in enumerate(samples)]
+    rows, counts, bad = settings.screen(given, [_sample_name(s, len(samples)) for s in range(len(samples))])
     named.check(rows)
     known, ask = assumption_of_kernel(assume, named), settings.ask()
     plan = make_plan(
@@ -287,7 +288,10 @@ def u_statistic(
     )
     plans = plan.samples if isinstance(plan, GridPlan) else (plan,)
     dealt = [
-        draw(partition, p.n_rows, p.n_blocks, settings.seed, stream=s, remainder=remainder) for s, p in enumerate(plans)
+        _hashed(given[s], p.n_blocks, settings, s)
+        if partition == "hash"
+        else draw(partition, p.n_rows, p.n_blocks, settings.seed, stream=s, remainder=remainder)
+        for s, p in enumerate(plans)
     ]
     plans, dealt = settle(plans, dealt, partition, together=grid == "diagonal")
     plan = GridPlan(plans, grid) if len(plans) > 1 else plans[0]
@@ -310,6 +314,17 @@ def u_statistic(
         n_omitted=sum(bad),
     )
     return at_home(result, samples[0])
+
+
+def _hashed(rows: Any, n_blocks: int, settings: Settings, stream: int) -> Partition:
+    """Deal rows by a hash of their place in what was given; those that are corrupt for certain go to no block."""
+    numbers = np.arange(len(rows))
+    bad = ~np.isfinite(to_host(rows)).all(axis=tuple(range(1, rows.ndim)))
+    if settings.nan_policy == "omit":
+        numbers, bad = numbers[~bad], bad[~bad]
+    labels = hash_rows(numbers, settings.seed, stream) % n_blocks
+    labels[bad] = -1
+    return from_labels(labels, n_blocks)
 
 
 def difference(

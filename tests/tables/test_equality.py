@@ -250,6 +250,12 @@ def test_u_statistics_of_rows_that_are_no_numbers(engine):
         expected = [KERNELS[kernel].aligned(values[good & (blocks == k)][None])[0] for k in range(13)]
         np.testing.assert_allclose(found.block_values, expected, rtol=RTOL)
         assert (found.plan.n_rows, found.n_omitted) == (398 if policy == "omit" else 400, 2)
+        here = ov.u_statistic(
+            values, kernel=kernel, contamination=5, nan_policy=policy, rng=6, n_blocks=13, partition="hash"
+        )
+        np.testing.assert_allclose(found.block_values, here.block_values, rtol=RTOL)
+        np.testing.assert_allclose([found.estimate, found.radius], [here.estimate, here.radius], rtol=1e-11)
+        assert (here.plan.n_rows, here.n_omitted) == (found.plan.n_rows, found.n_omitted)
     with pytest.raises(ValueError, match="NULL, NaN or infinite values in 2 rows, more than the 1 corrupt rows"):
         scan.u_statistic("x", "gini", 1, nan_policy="corrupt")
 
