@@ -28,11 +28,13 @@ def test_the_page_shows_what_its_code_prints():
         else:
             assert text == printed
             printed, checked = "", checked + 1
-    assert checked == 3
+    assert checked == 4
 
 
 @pytest.mark.parametrize("script", EXAMPLES)
-def test_the_example_draws_and_the_vote_wins_on_dirty_data(script, tmp_path, monkeypatch, capsys):
+def test_the_example_draws_and_the_vote_wins_on_dirty_data_and_loses_less_than_a_point_on_clean(
+    script, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     import matplotlib.pyplot as plt
 
@@ -47,7 +49,7 @@ def test_the_example_draws_and_the_vote_wins_on_dirty_data(script, tmp_path, mon
     }
     plain, robust = (reached[f"{name}, dirty data"] for name in (next(iter(reached)).split(",")[0], "median blocks"))
     assert robust > plain + 0.02
-    assert reached["median blocks, clean data"] > next(iter(reached.values())) - 0.03
+    assert reached["median blocks, clean data"] > next(iter(reached.values())) - 0.01
     assert not list(tmp_path.iterdir())
 
 

@@ -9,7 +9,13 @@ except ImportError as error:
 
 from outvote.torch.blocks import BatchPlan, choose_blocks, deal_blocks, plan_batch
 from outvote.torch.deals import block_means
-from outvote.torch.losses import MedianBlockLoss, MedianBlockPairLoss, median_block_loss, median_block_pair_loss
+from outvote.torch.losses import (
+    MedianBlockLoss,
+    MedianBlockPairLoss,
+    median_block_loss,
+    median_block_pair_loss,
+    trusted_rows,
+)
 
 __all__ = [
     "BatchPlan",
@@ -21,4 +27,5 @@ __all__ = [
     "median_block_loss",
     "median_block_pair_loss",
     "plan_batch",
+    "trusted_rows",
 ]

@@ -6,6 +6,8 @@ mean over the blocks in the middle, as one epoch of Algorithm 1 does with all ro
 
 from __future__ import annotations
 
+import math
+import numbers
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from outvote.contamination import Contamination
 from outvote.torch.blocks import choose_blocks, deal_blocks, plan_batch
 
 PairLoss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -132,6 +135,66 @@ def median_block_pair_loss(
     settings = {"contamination": contamination, "n_blocks": n_blocks, "blocks": blocks}
     loss, _, _ = _voted_on_pairs(outputs, targets, pair_loss, tensors, settings, generator)
     return loss
+
+
+def trusted_rows(losses: Tensor, contamination: Any, *, above: Any) -> Tensor:
+    """Return which rows to trust once the vote has trained a model: all but those that it contradicts.
+
+    The vote leaves out hard rows along with wrong ones; plain epochs on the trusted rows win the hard ones back. A row
+    is left out if it is among the worst, as many as `contamination` allows, *and* its loss is larger than `above`; or
+    if its loss is not finite. Clean rows seldom are.
+
+    Parameters
+    ----------
+    losses : Tensor
+        The loss of each row, (n,), under the model that the vote has trained.
+    contamination : float, int or Contamination
+        How many of these rows may be corrupt: a fraction, or a count. Losses that are not finite are the worst.
+    above : float or "far"
+        What a row loses that is contradicted. For a cross entropy take log(n_classes), the loss of a guess. 0 leaves
+        out as many rows as may be corrupt. "far" is for residuals, their squares or absolute values: the median times
+        the fourth power of upper quartile/median, both over rows outside the worst share; about four to five standard
+        deviations of a normal residual. Do not use it for a cross entropy: a network that is sure of most rows has
+        quartiles so far apart that hardly anything is far.
+
+    Returns
+    -------
+    Tensor
+        A mask, (n,). Rows that lose as much as a trusted one are trusted. Nothing here waits for the device;
+        ``mask.nonzero()`` does.
+
+    Examples
+    --------
+    >>> import math
+    >>> import torch
+    >>> losses = torch.tensor([0.1, 0.2, 0.1, 0.4, 0.3, 0.2, 0.9, 7.0, math.nan, 0.1])
+    >>> (~trusted_rows(losses, 0.3, above=math.log(10))).nonzero().flatten()
+    tensor([7, 8])
+    >>> (~trusted_rows(losses, 0.3, above=0)).nonzero().flatten()
+    tensor([6, 7, 8])
+    """
+    n_rows = _n_rows("losses", losses, ())
+    _check_losses(losses, n_rows, "losses has")
+    if not n_rows:
+        raise ValueError("losses has no rows: give one loss for each row")
+    far = isinstance(above, str) and above == "far"
+    if not far and (isinstance(above, bool) or not isinstance(above, numbers.Real) or math.isnan(above)):
+        raise ValueError(
+            f"above={above!r} must be the loss of a contradicted row, such as math.log(n_classes), or 'far'"
+        )
+    values = _precise(losses.detach())
+    finite = torch.isfinite(values)
+    values = torch.where(finite, values, math.inf)
+    kept = values.sort().values[: n_rows - Contamination.of(contamination).count(n_rows)]
+    limit = _far(kept) if far else torch.full_like(kept[-1], float(above))
+    return finite & (values <= torch.maximum(kept[-1], limit))
+
+
+def _far(kept: Tensor) -> Tensor:
+    """Return the median times (upper quartile/median)⁴ of sorted losses: the same rows, whatever power is given."""
+    middle, upper = kept[len(kept) // 2], kept[3 * len(kept) // 4]
+    # Half of them are 0 (a hinge): nothing says how far is far, and all that may be corrupt are left out.
+    return torch.where((middle > 0) & torch.isfinite(upper), middle * (upper / middle) ** 4, 0.0)
 
 
 class _Counting(nn.Module):  # type: ignore[misc]
