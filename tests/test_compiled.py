@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import outvote as ov
 from outvote import closed_forms, one_pass, scales
 from outvote.kernels import KERNELS, Kernel
+from outvote.learning.dealing import Deal
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
 from outvote.learning.scaling import ScaledRows
 from outvote.partition import draw, hash_coefficients, hash_rows
@@ -451,15 +452,59 @@ def test_risks_and_slopes_of_pairs_are_the_same(loss, size, n_blocks):
                 np.testing.assert_allclose(found, right, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("loss", [PairLogistic(), PairHinge(), ProductHinge()], ids=lambda loss: loss.name)
+@pytest.mark.parametrize(("size", "n_blocks"), [(2, 3), (40, 1), (3, 3000), (17, 9)])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_risks_of_a_deal_are_the_same(loss, size, n_blocks, dtype):
+    rng = np.random.default_rng(size)
+    n_rows = size * n_blocks + 1
+    scores, targets = rng.normal(size=n_rows), rng.integers(0, 4, size=n_rows).astype(np.float64)
+    order = rng.permutation(n_rows)[:-1].reshape(size, n_blocks).astype(dtype)
+    for turns in (None, rng.integers(n_blocks, size=size)):
+        deal = Deal(order, turns)
+        rows = deal.rows()
+        expected = loss.risks(scores[rows], targets[rows])
+        for module in (None, compiled):
+            with using(module):
+                np.testing.assert_allclose(loss.risks_of(scores, targets, deal), expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("loss", [PairLogistic(), PairHinge(), MetricHinge()], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("n_blocks", [3, 20])
+def test_a_score_that_is_not_a_number_spoils_its_block_and_no_other(loss, n_blocks):
+    rng = np.random.default_rng(0)
+    scores, targets = rng.normal(size=5 * n_blocks), rng.permutation(5.0 * np.arange(5 * n_blocks))
+    deal = Deal(np.arange(5 * n_blocks).reshape(5, n_blocks))
+    scores[0], scores[[1, 1 + n_blocks]] = np.nan, np.inf
+    for module in (None, compiled):
+        with using(module), np.errstate(invalid="ignore"):
+            risks = loss.risks_of(scores[:, None] if loss.name == "metric" else scores, targets, deal)
+        assert np.flatnonzero(np.isnan(risks)).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("width", [1, 3, 4, 10])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_scores_of_narrow_rows_are_the_same(width, intercept):
+    rng = np.random.default_rng(width)
+    x, weights = rng.normal(size=(50, width)), rng.normal(size=width + intercept)
+    centre, scale = rng.normal(size=width), rng.uniform(1, 2, size=width)
+    expected = (x - centre) / scale @ weights[:width] + (weights[-1] if intercept else 0.0)
+    for rows in (x, np.asfortranarray(x), np.repeat(x, 2, axis=0)[::2]):
+        for module in (None, compiled):
+            with using(module):
+                found = ScaledRows(rows, centre, scale, intercept).scores(weights)
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("width", [1, 4, 7])
 def test_risks_of_a_metric_are_the_same(width):
     rng = np.random.default_rng(width)
     scores, classes = rng.normal(size=(60, width)), rng.integers(0, 3, size=60)
-    rows = rng.permutation(60)[:48].reshape(6, 8)
+    deal = Deal(rng.permutation(60)[:48].reshape(6, 8), rng.integers(8, size=6))
     with using(None):
-        expected = MetricHinge().risks_of(scores, classes, rows)
+        expected = MetricHinge().risks_of(scores, classes, deal)
     with using(compiled):
-        np.testing.assert_allclose(MetricHinge().risks_of(scores, classes, rows), expected, rtol=1e-12)
+        np.testing.assert_allclose(MetricHinge().risks_of(scores, classes, deal), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("clipped", [False, True])
@@ -472,7 +517,7 @@ def test_gradients_of_a_metric_are_the_same(size, n_blocks, clipped):
     scores = MetricHinge().scores(design, 0.4 * np.eye(4))
 
     def gradient():
-        return MetricHinge().mean_gradient(design, rows, scores[rows], classes[rows], clipped=clipped)
+        return MetricHinge().gradient_of(design, rows, scores, classes, clipped=clipped)
 
     with using(None):
         expected = gradient()

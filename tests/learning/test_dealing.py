@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from outvote.learning import dealing
-from outvote.learning.dealing import Cell, Dealer, middle_blocks
+from outvote.learning.dealing import Cell, Deal, Dealer, middle_blocks, narrow
 from outvote.learning.losses import PairLogistic, Squared
 
 
@@ -13,9 +15,9 @@ from outvote.learning.losses import PairLogistic, Squared
 def test_every_row_sits_in_at_most_one_block(monkeypatch, n, k, turned):
     if turned:
         monkeypatch.setattr(dealing, "_SMALL", 1)
-    dealer, rng = Dealer(n, k), np.random.default_rng(0)
+    dealer, rng = Dealer(np.arange(n), k), np.random.default_rng(0)
     for _ in range(20):
-        blocks = dealer.deal(rng)
+        blocks = dealer.deal(rng).rows()
         assert blocks.shape == (n // k, k)
         assert len(np.unique(blocks)) == blocks.size
         assert blocks.min() >= 0
@@ -27,22 +29,58 @@ def test_any_two_rows_meet_about_as_often_as_under_a_permutation(monkeypatch, tu
     if turned:
         monkeypatch.setattr(dealing, "_SMALL", 1)
     n, k, deals = 30, 6, 6000
-    dealer, rng = Dealer(n, k), np.random.default_rng(1)
+    dealer, rng = Dealer(np.arange(n), k), np.random.default_rng(1)
     met = np.zeros((n, n))
     for _ in range(deals):
-        blocks = dealer.deal(rng)
+        blocks = dealer.deal(rng).rows()
         for column in blocks.T:
             met[np.ix_(column, column)] += 1
     share = met[np.triu_indices(n, 1)] / deals
     assert share.mean() == pytest.approx(4 / 29)
-    # Deals between two permutations are not independent; eight of them count as one at the very worst.
-    assert np.abs(share - 4 / 29).max() < 5 * np.sqrt(4 / 29 * 25 / 29 / (deals / (8 if turned else 1)))
+    # Deals between two permutations are not independent; all of them count as one at the very worst.
+    each = dealing._PERMUTE_EVERY if turned else 1
+    assert np.abs(share - 4 / 29).max() < 5 * np.sqrt(4 / 29 * 25 / 29 / (deals / each))
+
+
+@given(st.integers(1, 7), st.integers(1, 9), st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_a_turned_deal_is_each_row_of_the_order_turned(size, n_blocks, per, seed):
+    rng = np.random.default_rng(seed)
+    order, targets = rng.permutation(size * n_blocks).reshape(size, n_blocks), rng.normal(size=size * n_blocks)
+    turns = np.repeat(rng.integers(n_blocks, size=size), per)[:size]
+    deal = Deal(order, turns)
+    expected = np.array([np.roll(row, -turn) for row, turn in zip(order, turns, strict=True)])
+    assert deal.rows().tolist() == expected.tolist()
+    blocks = rng.permutation(n_blocks)[: n_blocks // 2 + 1]
+    assert deal.rows(blocks).tolist() == expected[:, blocks].tolist()
+    assert deal.turned(deal.ordered(targets)).tolist() == targets[expected].tolist()
+    assert Deal(order).rows().tolist() == order.tolist()
+    assert Deal(order).offsets.tolist() == [0] * size
+
+
+def test_targets_are_kept_while_rows_are_turned_and_no_longer(monkeypatch):
+    monkeypatch.setattr(dealing, "_SMALL", 1)
+    dealer, rng = Dealer(np.arange(40), 8), np.random.default_rng(0)
+    targets, others = rng.normal(size=40), rng.normal(size=40)
+    for _ in range(2 * dealing._PERMUTE_EVERY + 2):
+        deal = dealer.deal(rng)
+        for values in (targets, others, targets):
+            assert deal.turned(deal.ordered(values)).tolist() == values[deal.rows()].tolist()
+    kept = dealer.deal(rng).ordered(targets)
+    assert dealer.deal(rng).ordered(targets) is kept
+    dealer.forget()
+    assert dealer.deal(rng).ordered(targets) is not kept
+
+
+def test_row_numbers_take_half_the_memory_where_they_fit():
+    assert narrow(np.arange(5)).dtype == np.int32
+    assert narrow(np.array([2**31])).dtype == np.int64
+    assert narrow(np.array([], dtype=np.int64)).size == 0
 
 
 def test_groups_stay_together():
     groups = np.repeat(np.arange(20), 10)
-    dealer, rng = Dealer(200, 20, groups), np.random.default_rng(0)
-    first, second = dealer.deal(rng), dealer.deal(rng)
+    dealer, rng = Dealer(np.arange(200), 20, groups), np.random.default_rng(0)
+    first, second = dealer.deal(rng).rows(), dealer.deal(rng).rows()
     assert first.shape == (10, 20)
     assert all(len(set(groups[column])) == 1 for column in first.T)
     assert not np.array_equal(first, second)
@@ -106,8 +144,8 @@ def test_a_risk_that_is_not_a_number_is_as_bad_as_can_be():
     scores = np.zeros(20)
     scores[3] = np.nan
     one = cell(5, 1)
-    (rows,) = one.deal(np.random.default_rng(0))
-    risks = one.risks(PairLogistic(), scores, np.arange(20.0), (rows,))
+    dealt = one.deal(np.random.default_rng(0))
+    risks = one.risks(PairLogistic(), scores, np.arange(20.0), dealt)
     assert np.isinf(risks).sum() == 1
 
 

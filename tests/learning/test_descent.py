@@ -56,7 +56,7 @@ def test_the_gradient_is_that_of_the_median_block():
     counts = np.zeros(60, dtype=int)
     theta = np.array([1.0, 0.0, 0.0])
     risk, chosen_risk, gradient, selected = one.epoch(theta, rng, counts)
-    (blocks,) = one.cells[0].deal(again)
+    blocks = one.cells[0].deal(again)[0].rows()
     x, y = one.design.x, one.targets
     risks = np.array([np.mean((x[b] @ theta - y[b]) ** 2) / 2 for b in blocks.T])
     middle = np.argsort(risks)[2]  # the lower median of six

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import outvote as ov
-from outvote.learning import DivergenceError, PairLoss, PointLoss, RobustnessWarning, concordance
+from outvote.learning import DivergenceError, PairLoss, PointLoss, RobustnessWarning, base, concordance
 from outvote.learning.base import most_copies, outlier_scores
 
 LEARNERS = [ov.RobustClassifier, ov.RobustRegressor, ov.RobustRanker, ov.RobustMetricLearner, ov.RobustAUCClassifier]
@@ -485,6 +485,23 @@ def test_rows_at_the_end_of_the_numbers():
     for learner in LINEAR:
         model, targets = fit(learner, x, y)
         assert quality(model, x[15:], targets[15:]) > 0.85
+
+
+def test_outlier_scores_are_the_larger_of_two_suspicions(monkeypatch):
+    monkeypatch.setattr(base, "_AT_ONCE", 7)  # several parts even here
+    rng = np.random.default_rng(0)
+    counts, losses, far = rng.integers(0, 90, size=50), rng.exponential(size=50), rng.exponential(size=50)
+    losses[4], rows = np.inf, np.arange(40)
+    share = counts[rows].mean() / 100
+    strange = np.zeros(50)
+    for values in (losses, far):
+        finite = np.sort(values[np.isfinite(values)])
+        strange += np.maximum((values - np.median(finite)) / finite[:47].std(), 0)
+    seldom = np.full(50, -np.inf)
+    seldom[rows] = (np.median(counts[rows]) - counts[rows]) / (3 * np.sqrt(100 * share * (1 - share)))
+    given = counts.copy(), losses.copy(), far.copy()
+    assert outlier_scores(counts, losses, far, rows, 100, 3) == pytest.approx(np.maximum(strange, seldom), rel=1e-12)
+    assert all(np.array_equal(a, b) for a, b in zip(given, (counts, losses, far), strict=True))
 
 
 def test_outlier_scores_see_what_either_sees():

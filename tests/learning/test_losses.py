@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from outvote.learning import losses as L
-from outvote.learning.losses import common, distances, pairs
+from outvote.learning.dealing import Deal
+from outvote.learning.losses import common, distances, pairs, points
 from outvote.learning.scaling import ScaledRows
 
 POINTS = [L.Logistic(), L.Hinge(), L.Softmax(), L.MulticlassHinge(), L.Squared(), L.Absolute(), L.Huber(0.7)]
@@ -229,8 +230,28 @@ def test_losses_by_name_or_not_at_all():
 
 
 @pytest.mark.parametrize("clipped", [False, True])
+@pytest.mark.parametrize("loss", [L.PairLogistic(), L.Squared(), L.Softmax()], ids=lambda loss: loss.name)
+def test_risks_and_gradient_from_all_rows_are_those_of_the_blocks(monkeypatch, loss, clipped):
+    for module, name in ((common, "_GATHERED"), (points, "_AT_ONCE")):
+        monkeypatch.setattr(module, name, 10)  # several parts even here
+    rng = np.random.default_rng(0)
+    design = ScaledRows(rng.normal(size=(60, 3)), np.zeros(3), np.ones(3))
+    scores = design.scores(rng.normal(size=(3, 4) if loss.name == "softmax" else 3))
+    targets = rng.integers(0, 4, size=60)
+    for n_blocks in (2, 9):
+        deal = Deal(rng.permutation(60)[: 6 * n_blocks].reshape(6, n_blocks), rng.integers(n_blocks, size=6))
+        rows = deal.rows()
+        np.testing.assert_allclose(loss.risks_of(scores, targets, deal), loss.risks(scores[rows], targets[rows]))
+        expected = L.mean_of(loss.gradients(design, rows, scores[rows], targets[rows]), clipped)
+        found = loss.gradient_of(design, rows, scores, targets, clipped=clipped)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("clipped", [False, True])
 @pytest.mark.parametrize("n_blocks", [2, 9])
-def test_the_mean_gradient_of_a_metric_is_that_of_its_blocks(n_blocks, clipped):
+@pytest.mark.parametrize("held", [0, 2**21])
+def test_the_mean_gradient_of_a_metric_is_that_of_its_blocks(monkeypatch, n_blocks, clipped, held):
+    monkeypatch.setattr(distances, "_MOST_HELD", held)
     rng = np.random.default_rng(n_blocks)
     x = rng.normal(size=(60, 3))
     x[0] = 50.0
@@ -239,7 +260,8 @@ def test_the_mean_gradient_of_a_metric_is_that_of_its_blocks(n_blocks, clipped):
     scores = loss.scores(design, np.eye(3) / 2)
     given = design, rows, scores[rows], codes[rows]
     expected = L.mean_of(loss.gradients(*given), clipped)
-    np.testing.assert_allclose(loss.mean_gradient(*given, clipped=clipped), expected, rtol=1e-10, atol=1e-12)
+    found = loss.gradient_of(design, rows, scores, codes, clipped=clipped)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
     assert np.linalg.norm(L.mean_of(loss.gradients(*given), True)) <= np.linalg.norm(
         L.mean_of(loss.gradients(*given), False)
     )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outvote.closed_forms import mann_whitney_grid
@@ -16,6 +16,7 @@ def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+@settings(deadline=None)
 @given(
     n_rows=st.integers(1, 40_000),
     n_blocks=st.one_of(st.integers(1, 40), st.integers(1, 20_000)),
@@ -93,6 +94,7 @@ def test_steps_meet_every_number():
             assert sorted(unit * k % n for k in range(n)) == list(range(n))
 
 
+@settings(deadline=None)
 @given(
     shape=st.tuples(st.integers(1, 5), st.integers(1, 30), st.integers(1, 4), st.integers(1, 25)),
     n_values=st.sampled_from([2, 10, 10**6]),

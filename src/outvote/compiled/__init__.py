@@ -16,8 +16,10 @@ from outvote.compiled.kernels import (
 )
 from outvote.compiled.pairs import (
     hinge_pairs,
+    hinge_pairs_of,
     hinge_slopes,
     logistic_pairs,
+    logistic_pairs_of,
     logistic_slopes,
     metric_pairs,
     metric_pulls,
@@ -31,6 +33,9 @@ from outvote.compiled.partitions import (
     count_drawn,
     hash_numbers,
     pick_drawn,
+)
+from outvote.compiled.scores import (
+    narrow_scores,
 )
 from outvote.compiled.votes import (
     soft_pull,
@@ -49,12 +54,15 @@ __all__ = [
     "grid_wins",
     "hash_numbers",
     "hinge_pairs",
+    "hinge_pairs_of",
     "hinge_slopes",
     "leading_bits",
     "logistic_pairs",
+    "logistic_pairs_of",
     "logistic_slopes",
     "metric_pairs",
     "metric_pulls",
+    "narrow_scores",
     "pick_drawn",
     "settle",
     "soft_pull",

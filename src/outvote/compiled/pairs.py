@@ -12,6 +12,8 @@ from outvote.compiled.jit import jit
 
 #: Blocks worked on side by side; fewer than some are taken one by one, and their rows go side by side.
 _BLOCKS, _SEVERAL = 128, 8
+#: Numbers gathered at once: they stay in the cache.
+_GATHERED = 2**13
 #: Scores further from the centre than this have no exponential; with nearer ones so many factors have a product.
 _FAR, _PRODUCT = 40.0, 8
 
@@ -82,6 +84,48 @@ def logistic_pairs(scores: NDArray[np.float64], targets: NDArray[Any], centre: f
 
 
 @jit
+def _gather(
+    scores: NDArray[np.float64],
+    targets: NDArray[Any],
+    order: NDArray[Any],
+    turns: NDArray[np.int64],
+    low: int,
+    width: int,
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Scores and targets of some blocks of a deal, from the scores of all rows and the targets in its order."""
+    size, n_blocks = order.shape
+    s, y = np.empty((size, width)), np.empty((size, width), targets.dtype)
+    for i in range(size):
+        start = (low + turns[i]) % n_blocks
+        straight = min(width, n_blocks - start)
+        y[i, :straight], y[i, straight:] = targets[i, start : start + straight], targets[i, : width - straight]
+        for rows, found in (
+            (order[i, start : start + straight], s[i, :straight]),
+            (order[i, : width - straight], s[i, straight:]),
+        ):
+            for k in range(len(rows)):
+                found[k] = scores[np.uintp(rows[k])]  # unsigned: no look at negative places
+    return s, y
+
+
+@jit
+def logistic_pairs_of(
+    scores: NDArray[np.float64],
+    targets: NDArray[Any],
+    order: NDArray[Any],
+    turns: NDArray[np.int64],
+    centre: float,
+) -> NDArray[np.float64]:
+    """`logistic_pairs` of a deal."""
+    n_blocks, step = order.shape[1], max(1, _GATHERED // len(order) // _BLOCKS) * _BLOCKS
+    totals = np.empty(n_blocks)
+    for low in range(0, n_blocks, step):
+        s, y = _gather(scores, targets, order, turns, low, min(step, n_blocks - low))
+        totals[low : low + step] = logistic_pairs(s, y, centre)
+    return totals
+
+
+@jit
 def logistic_slopes(scores: NDArray[np.float64], targets: NDArray[Any], centre: float) -> NDArray[np.float64]:
     """Derivatives of these sums in the scores."""
     size, n_blocks = scores.shape
@@ -126,7 +170,7 @@ def hinge_pairs(scores: NDArray[np.float64], targets: NDArray[Any], signs: bool)
                 own, target = s[i], y[i]
                 for j in range(i):
                     gap = np.sign(y[j] - target) if signs else y[j] - target
-                    sums[j] += max(0.0, 1.0 + gap * (own - s[j]))
+                    sums[j] += max(1.0 + gap * (own - s[j]), 0.0)  # this way round NaN stays NaN
             totals[k] = sums.sum()
         return totals
     for low in range(0, n_blocks, _BLOCKS):
@@ -137,7 +181,24 @@ def hinge_pairs(scores: NDArray[np.float64], targets: NDArray[Any], signs: bool)
                 s, t, y, z = scores[i, low:high], scores[j, low:high], targets[i, low:high], targets[j, low:high]
                 for k in range(high - low):
                     gap = np.sign(z[k] - y[k]) if signs else z[k] - y[k]
-                    part[k] += max(0.0, 1.0 + gap * (s[k] - t[k]))
+                    part[k] += max(1.0 + gap * (s[k] - t[k]), 0.0)
+    return totals
+
+
+@jit
+def hinge_pairs_of(
+    scores: NDArray[np.float64],
+    targets: NDArray[Any],
+    order: NDArray[Any],
+    turns: NDArray[np.int64],
+    signs: bool,
+) -> NDArray[np.float64]:
+    """`hinge_pairs` of a deal."""
+    n_blocks, step = order.shape[1], max(1, _GATHERED // len(order) // _BLOCKS) * _BLOCKS
+    totals = np.empty(n_blocks)
+    for low in range(0, n_blocks, step):
+        s, y = _gather(scores, targets, order, turns, low, min(step, n_blocks - low))
+        totals[low : low + step] = hinge_pairs(s, y, signs)
     return totals
 
 
@@ -191,7 +252,7 @@ def metric_pairs(scores: NDArray[np.float64], classes: NDArray[Any], rows: NDArr
                 for c in range(whole, width):
                     one += (s[c] - t[c]) ** 2
                 apart = (one + two) + (three + four) - 2.0
-                totals[k] += max(0.0, 1.0 + apart if classes[rows[j, k]] == own else 1.0 - apart)
+                totals[k] += max(1.0 + apart if classes[rows[j, k]] == own else 1.0 - apart, 0.0)
     return totals
 
 

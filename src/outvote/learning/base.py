@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from outvote.blocks import plan_blocks
 from outvote.contamination import Contamination
-from outvote.learning.dealing import Cell, middle_blocks
+from outvote.learning.dealing import Cell, middle_blocks, narrow
 from outvote.learning.descent import Descended, DivergenceError, Problem, Settings, Steps, descend
 from outvote.learning.losses import Loss
 from outvote.learning.scaling import ScaledRows, robust_scaling
@@ -30,9 +30,11 @@ _MOST_PAIRED = 256
 _MOST_POLISHED = 64
 #: Rows against which the loss of a pair's row is taken: at least, at most, and pairs in all.
 _PARTNERS = 32, 256, 2**24
+#: Rows whose scores are put together at once.
+_AT_ONCE = 2**16
 #: A row repeated more often than this, and than contamination allows, is worth a warning.
 _FEW_COPIES = 4
-#: Above this share of corrupt rows the outlier scores have been seen to turn round.
+#: Above this share of corrupt rows the parts of the outlier scores have been seen to turn round.
 _INVERTED = 0.3
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -73,7 +75,7 @@ COMMON_PARAMETERS = """contamination : float, int or Contamination, default=0.05
     step_rule : {"auto", "normalised", "clipped", "polyak", "plain"}
         See `outvote.learning.Steps`.
     step_size : "auto" or float
-        Length of the first step, or factor of the gradient where the rule is plain.
+        Length of the first step (0.1; 0.3 for a metric), or factor of the gradient where the rule is plain (0.1).
     schedule : {"auto", "constant", "cosine", "inverse"}
         How it shrinks; *inverse* satisfies the conditions of Theorem 2.
     momentum : float, default=0.0
@@ -109,8 +111,8 @@ COMMON_PARAMETERS = """contamination : float, int or Contamination, default=0.05
 
 DEVICE_PARAMETER = """device : str or torch.device, optional
         Where the descent runs: "cuda", say, or "cpu" (torch on the processor), which need the extra `torch`. None is
-        numpy. Rows go there once and keep their dtype; what is learnt comes back as numpy. The host waits once, at the
-        end; with `early_stopping`, `callbacks` or `verbose` after every epoch."""
+        numpy. Rows go there once and keep their dtype; what is learnt comes back as numpy. The host waits at the end,
+        and after every epoch with `early_stopping`, `callbacks` or `verbose`."""
 
 COMMON_ATTRIBUTES = """n_blocks_ : int or tuple of int
         Blocks, of each class where the classes are dealt separately.
@@ -172,6 +174,8 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
     """
 
     _degree: ClassVar[int] = 1
+    #: What "auto" stands for in this learner, where outvote's own choice is another.
+    _presets: ClassVar[dict[str, Any]] = {}
 
     def __init__(
         self,
@@ -232,7 +236,10 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         if self.algorithm not in PRESETS:
             raise ValueError(f"algorithm={self.algorithm!r} is neither 'robust' nor 'paper'")
         value = getattr(self, name)
-        return PRESETS[self.algorithm][name] if isinstance(value, str) and value == "auto" else value
+        if not (isinstance(value, str) and value == "auto"):
+            return value
+        own = self._presets if self.algorithm == "robust" else {}
+        return own.get(name, PRESETS[self.algorithm][name])
 
     def _settings(self) -> Settings:
         """Read the parameters of the descent, or refuse them."""
@@ -362,7 +369,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         """Run the descent on some rows (all by default) and set the fitted attributes; the design is returned."""
         settings, rng = self._settings(), self._generator()
         design = self._scaled(x, intercept, centred)
-        rows = np.arange(len(x)) if rows is None else rows
+        rows = narrow(np.arange(len(x)) if rows is None else rows)
         trained, held = rows, None
         if self.early_stopping:
             trained, held = self._split(rows, targets, rng)
@@ -435,6 +442,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         return theta if after <= before + max(0.0, worst - before) / 4 else found.theta
 
     def _suspicion(self, problem: Problem, found: Descended, rows: Array, plan: Any, rng: np.random.Generator) -> Array:
+        _forget(problem)
         losses = self._losses_of_rows(problem, found.theta, found.counts, rows, rng)
         return self._scores(problem, found, losses, rows, plan)
 
@@ -460,15 +468,17 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         loss: Any = problem.loss
         with np.errstate(over="ignore", invalid="ignore"):
             if loss.degree == 1:
-                losses = loss.value(loss.scores(problem.design, theta), problem.targets)
+                losses = loss.values(loss.scores(problem.design, theta), problem.targets)
             else:
                 trusted = rows[counts[rows] >= np.median(counts[rows])]
                 n_partners = min(partners_for(len(problem.targets)), len(trusted))
                 partners = rng.choice(trusted, size=n_partners, replace=False)
                 losses = self._place.mean_losses(problem, theta, partners)
-        return np.where(np.isnan(losses), np.inf, losses)
+        losses[np.isnan(losses)] = np.inf
+        return losses
 
     def _record(self, problem: Problem, found: Descended, plan: Any, rows: Array, rng: np.random.Generator) -> None:
+        _forget(problem)
         plans = _plans(plan)
         self.plan_ = plan
         self.n_blocks_ = plans[0].n_blocks if not isinstance(plan, tuple) else tuple(one.n_blocks for one in plans)
@@ -496,8 +506,8 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
                 )
             elif one.n_corrupt >= _INVERTED * one.n_rows:
                 _warn(
-                    f"{one.n_corrupt} of {one.n_rows} rows may be corrupt: with so many the outlier scores are known "
-                    "to turn round, good rows looking bad"
+                    f"{one.n_corrupt} of {one.n_rows} rows may be corrupt: with so many, selection counts and losses "
+                    "are known to turn round, good rows looking bad, and outlier scores say less"
                 )
         n_corrupt = sum(one.n_corrupt for one in _plans(plan))
         copies, first = most_copies(x, targets)
@@ -578,7 +588,7 @@ def mean_losses(problem: Problem, theta: Array, partners: Array) -> Array:
     loss: Any = problem.loss
     scores, targets = loss.scores(problem.design, theta), problem.targets
     losses = np.empty(len(scores))
-    strip = max(1, 2**18 // max(1, scores[partners].size))
+    strip = max(1, 2**16 // max(1, scores[partners].size))
     for low in range(0, len(scores), strip):
         i = np.s_[low : low + strip]
         values = loss.value(scores[i, None], scores[None, partners], targets[i, None], targets[None, partners])
@@ -595,34 +605,48 @@ def outlier_scores(
     loss is not explained by the fit, and one far out in its columns may be a wrong unit: these two add up. Each is
     blind where others see.
     """
-    share = counts[rows].mean() / max(n_epochs, 1)
+    chosen = counts[rows]
+    share, usual = chosen.mean() / max(n_epochs, 1), np.median(chosen, overwrite_input=True)
+    del chosen
     spread = math.sqrt(max(n_epochs * share * (1 - share), 1.0))
-    strange = np.zeros(len(counts))
+    scores = np.zeros(len(counts))
     for values in (losses, distances):
-        finite = values[np.isfinite(values)]
-        if not finite.size:
-            strange += np.inf
-            continue
-        finite.sort()
-        middle = float(np.median(finite))
-        scale = float(finite[: max(1, len(values) - n_corrupt)].std()) or 1.0
-        above = values - middle
-        above /= scale
-        strange += np.maximum(above, 0.0, out=above)
-    above = np.full(len(counts), -np.inf)
-    above[rows] = (np.median(counts[rows]) - counts[rows]) / (3 * spread)  # by chance alone some are chosen seldom
-    return np.maximum(strange, above, out=strange)
+        middle, scale = _middle_and_spread(values, max(1, len(values) - n_corrupt))
+        for low in range(0, len(values), _AT_ONCE):
+            part = np.s_[low : low + _AT_ONCE]
+            scores[part] += np.maximum((values[part] - middle) / scale, 0.0)
+    for low in range(0, len(rows), _AT_ONCE):
+        some = rows[low : low + _AT_ONCE]
+        seldom = (usual - counts[some]) / (3 * spread)  # by chance alone some are chosen seldom
+        scores[some] = np.maximum(scores[some], seldom)
+    return scores
+
+
+def _middle_and_spread(values: Array, n_kept: int) -> tuple[float, float]:
+    """Return the median of the finite values, and the standard deviation of the smallest ones."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return -math.inf, 1.0
+    middle = float(np.median(finite, overwrite_input=True))
+    finite.sort()
+    kept = finite[:n_kept]
+    kept -= kept.mean()
+    return middle, math.sqrt(float(kept @ kept) / len(kept)) or 1.0
 
 
 def most_copies(x: Array, targets: Array) -> tuple[int, int]:
     """Return how often the most frequent row (with its target) comes, and where it comes first."""
     weights = np.random.default_rng(0).standard_normal(x.shape[1] + 1)
     with np.errstate(over="ignore", invalid="ignore"):
-        keys = x @ weights[:-1].astype(x.dtype) + weights[-1] * targets.astype(np.float64)
-    order = np.argsort(keys, kind="stable")
-    edges = np.flatnonzero(np.r_[True, keys[order][1:] != keys[order][:-1], True])
-    longest = int(np.argmax(np.diff(edges)))
-    run = order[edges[longest] : edges[longest + 1]]
+        keys = (x @ weights[:-1].astype(x.dtype)).astype(np.float64, copy=False)
+        keys += weights[-1] * targets
+    ordered = np.sort(keys)
+    again = np.flatnonzero(ordered[1:] == ordered[:-1])
+    if not len(again):
+        return 1, 0
+    starts = np.flatnonzero(np.diff(again, prepend=-2) != 1)
+    longest = int(np.argmax(np.diff(starts, append=len(again))))
+    run = np.flatnonzero(keys == ordered[again[starts[longest]]])
     alike = (x[run] == x[run[0]]).all(axis=1) & (targets[run] == targets[run[0]])
     return int(alike.sum()), int(run[0])
 
@@ -635,6 +659,12 @@ class _Host:
     problem = Problem
     descend = staticmethod(descend)
     mean_losses = staticmethod(mean_losses)
+
+
+def _forget(problem: Problem) -> None:
+    """Let go of deals before the scores of all rows are taken."""
+    for cell in problem.cells:
+        cell.forget()
 
 
 def _warn(message: str) -> None:

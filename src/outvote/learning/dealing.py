@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,55 +16,104 @@ Array = NDArray[Any]
 #: Up to this many rows a fresh permutation every epoch costs next to nothing.
 _SMALL = 2**14
 #: Beyond, rows are permuted once in so many epochs and turned in between.
-_PERMUTE_EVERY = 8
+_PERMUTE_EVERY = 16
 #: Stretches that are turned each by its own offset.
 _STRETCHES = 256
+
+
+@dataclass(frozen=True)
+class Deal:
+    """Rows dealt into blocks: every row of the order has one row of each block, and is turned by an offset of its own.
+
+    Attributes
+    ----------
+    order : ndarray of shape (B, K)
+        Row numbers; column k, once the order is turned, is block k.
+    turns : ndarray of shape (B,), optional
+        How far each row of the order is turned, from 0 to K - 1.
+
+    Examples
+    --------
+    >>> dealt = Deal(np.arange(6).reshape(2, 3), turns=np.array([0, 1]))
+    >>> dealt.rows().tolist(), dealt.rows(np.array([2])).tolist()
+    ([[0, 1, 2], [4, 5, 3]], [[2], [3]])
+    """
+
+    order: Array
+    turns: Array | None = None
+    _kept: dict[str, Array] = field(default_factory=dict, repr=False)
+
+    @property
+    def offsets(self) -> Array:
+        """How far each row of the order is turned."""
+        return np.zeros(len(self.order), dtype=np.int64) if self.turns is None else self.turns
+
+    def rows(self, blocks: Array | None = None) -> Array:
+        """Return the row numbers of some blocks, or of all, a column for each."""
+        if blocks is None:
+            return self.turned(self.order)
+        if self.turns is None:
+            return self.order[:, blocks]
+        return self.order[np.arange(len(self.order))[:, None], (blocks + self.turns[:, None]) % self.order.shape[1]]
+
+    def ordered(self, targets: Array) -> Array:
+        """Return the targets in the order, not turned; they are kept until rows are permuted again."""
+        if self._kept.get("targets") is not targets:
+            self._kept.update(targets=targets, ordered=targets[self.order])
+        return self._kept["ordered"]
+
+    def turned(self, values: Array) -> Array:
+        """Return what is in the order as it is in the blocks, a column for each."""
+        if self.turns is None:
+            return values
+        size, n_blocks = values.shape
+        found = np.empty_like(values)
+        for low, high in pairwise([0, *np.flatnonzero(np.diff(self.turns)) + 1, size]):
+            offset = self.turns[low]
+            found[low:high, : n_blocks - offset] = values[low:high, offset:]
+            found[low:high, n_blocks - offset :] = values[low:high, :offset]
+        return found
 
 
 class Dealer:
     """Deals n rows into K blocks of B = ⌊n/K⌋, differently each time, without looking at the values.
 
     Few rows are permuted every time. Many are permuted now and then; in between the permuted rows are cut into
-    stretches of a multiple of K rows and each stretch is turned by its own random offset, which copies instead of
-    gathering and lets any two rows of different stretches meet.
+    stretches of a multiple of K rows and each stretch is turned by its own random offset, which moves nothing and lets
+    any two rows of different stretches meet.
 
     With groups, rows are sorted by group, in a random order of groups and of rows inside a group, and cut into blocks:
     most pairs of a block then lie inside a group.
     """
 
-    def __init__(self, n_rows: int, n_blocks: int, groups: Array | None = None):
-        self.n_rows, self.n_blocks, self.groups = n_rows, n_blocks, groups
-        self.size = n_rows // n_blocks
-        self._order: Array = np.arange(n_rows)
-        self._age = 0
+    def __init__(self, rows: Array, n_blocks: int, groups: Array | None = None):
+        self.rows, self.n_blocks, self.groups = rows, n_blocks, groups
+        self.size = len(rows) // n_blocks
+        self.forget()
 
-    def deal(self, rng: np.random.Generator) -> Array:
-        """Return row numbers, (B, K): column k is block k."""
+    def forget(self) -> None:
+        """Let go of the last deal; the next one is a permutation."""
+        self._last, self._age = Deal(self.rows[:, None]), 0
+
+    def deal(self, rng: np.random.Generator) -> Deal:
+        """Deal the rows."""
         used = self.size * self.n_blocks
         if self.groups is not None:
             shuffled = rng.random(int(self.groups.max()) + 1)[self.groups]
-            order = np.lexsort((rng.random(self.n_rows), shuffled))
-            start = int(rng.integers(self.n_rows - used + 1))
-            return order[start : start + used].reshape(self.n_blocks, self.size).T
+            order = np.lexsort((rng.random(len(self.rows)), shuffled))
+            start = int(rng.integers(len(self.rows) - used + 1))
+            return Deal(self.rows[order[start : start + used]].reshape(self.n_blocks, self.size).T)
         if self.n_blocks == 1:
-            return self._order[:, None]
-        if self.n_rows <= _SMALL or self._age % _PERMUTE_EVERY == 0:
-            self._order = rng.permutation(self.n_rows)
+            return self._last
+        if len(self.rows) <= _SMALL or self._age % _PERMUTE_EVERY == 0:
+            self._last = Deal(self.rows[:, None])  # two at once would be too much
+            self._last = Deal(rng.permutation(self.rows)[:used].reshape(self.size, self.n_blocks))
         else:
-            self._turn(used, rng)
+            per = max(1, self.size // _STRETCHES)
+            turns = np.repeat(rng.integers(self.n_blocks, size=-(-self.size // per)), per)[: self.size]
+            self._last = replace(self._last, turns=turns)
         self._age += 1
-        return self._order[:used].reshape(self.size, self.n_blocks)
-
-    def _turn(self, used: int, rng: np.random.Generator) -> None:
-        turned = np.empty_like(self._order)
-        turned[used:] = self._order[used:]
-        per = max(1, self.size // _STRETCHES) * self.n_blocks
-        for low in range(0, used, per):
-            stretch = self._order[low : min(low + per, used)]
-            offset = int(rng.integers(len(stretch)))
-            turned[low : low + len(stretch) - offset] = stretch[offset:]
-            turned[low + len(stretch) - offset : low + len(stretch)] = stretch[:offset]
-        self._order = turned
+        return self._last
 
 
 @dataclass
@@ -94,34 +144,35 @@ class Cell:
     groups: Array | None = None
     clipped: bool = False
     _dealers: tuple[Dealer, ...] = field(init=False, repr=False)
-    _whole: list[bool] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._whole = [np.array_equal(rows, np.arange(len(rows))) for rows in self.samples]
+        self.samples = tuple(narrow(rows) for rows in self.samples)
         groups = [None if self.groups is None else self.groups[rows] for rows in self.samples]
         self._dealers = tuple(
-            Dealer(len(rows), self.n_blocks, group) for rows, group in zip(self.samples, groups, strict=True)
+            Dealer(rows, self.n_blocks, group) for rows, group in zip(self.samples, groups, strict=True)
         )
 
-    def deal(self, rng: np.random.Generator) -> tuple[Array, ...]:
-        """Return the row numbers of the blocks of each sample, (B, K)."""
-        dealt = [dealer.deal(rng) for dealer in self._dealers]
-        return tuple(
-            blocks if whole else rows[blocks]
-            for rows, blocks, whole in zip(self.samples, dealt, self._whole, strict=True)
-        )
+    def forget(self) -> None:
+        """Let go of the last deal."""
+        for dealer in self._dealers:
+            dealer.forget()
 
-    def risks(self, loss: Any, scores: Array, targets: Array, blocks: tuple[Array, ...]) -> Array:
+    def deal(self, rng: np.random.Generator) -> tuple[Deal, ...]:
+        """Deal the rows of each sample."""
+        return tuple(dealer.deal(rng) for dealer in self._dealers)
+
+    def risks(self, loss: Any, scores: Array, targets: Array, dealt: tuple[Deal, ...]) -> Array:
         """Return the risk of each block; one that is not a number is as bad as can be."""
         with np.errstate(over="ignore", invalid="ignore"):
-            if len(blocks) == 2:
+            if len(dealt) == 2:
                 assert isinstance(loss, PairLoss)
-                first, second = blocks
+                first, second = (deal.rows() for deal in dealt)
                 risks = loss.cross_risks(scores[first], scores[second], targets[first], targets[second])
             else:
-                (rows,) = blocks
-                risks = loss.risks_of(scores, targets, rows, self._groups_of(rows))
-        return np.where(np.isnan(risks), np.inf, risks)
+                (deal,) = dealt
+                risks = loss.risks_of(scores, targets, deal, self.groups)
+        risks[np.isnan(risks)] = np.inf
+        return risks
 
     def gradient(self, loss: Any, design: Design, scores: Array, targets: Array, blocks: tuple[Array, ...]) -> Array:
         """Return the mean gradient of some blocks; none pulls harder than the median of them if they are `clipped`."""
@@ -133,9 +184,7 @@ class Cell:
                 )
                 return mean_of(gradients, self.clipped)
             (rows,) = blocks
-            return loss.mean_gradient(
-                design, rows, scores[rows], targets[rows], self._groups_of(rows), clipped=self.clipped
-            )
+            return loss.gradient_of(design, rows, scores, targets, self.groups, clipped=self.clipped)
 
     def choose(self, risks: Array, rng: np.random.Generator) -> Array:
         """Return the blocks in the middle of the risks, ties broken at random."""
@@ -147,12 +196,18 @@ class Cell:
             return np.arange(len(risks))
         low = (voting - n_chosen) // 2
         start = int(rng.integers(len(risks)))  # breaks ties, among blocks that were dealt at random
+        if n_chosen == 1:
+            alone = np.flatnonzero(risks == np.partition(risks, low)[low])
+            if len(alone) == 1:
+                return alone
         places = sorted({low, low + n_chosen - 1})
         turned = np.concatenate([risks[start:], risks[:start]])
         return (np.argpartition(turned, places)[low : low + n_chosen] + start) % len(risks)
 
-    def _groups_of(self, rows: Array) -> Array | None:
-        return None if self.groups is None else self.groups[rows]
+
+def narrow(rows: Array) -> Array:
+    """Return row numbers in half the memory, where they fit."""
+    return rows.astype(np.int32, copy=False) if rows.size == 0 or rows.max() < 2**31 else rows
 
 
 def middle_blocks(n_blocks: int, n_corrupt: int, share: float | None) -> int:

@@ -29,6 +29,8 @@ _HALVED_AFTER = 50
 _ASTRAY = 2.0
 #: Numbers that the gradients of the chosen blocks may hold together.
 _MOST_GRADIENTS = 2**22
+#: Rows counted at once.
+_COUNTED = 2**16
 #: Deals over which that risk is taken.
 _CHECKS = 5
 
@@ -211,17 +213,18 @@ class Problem:
         gradient: Any = 0.0
         selected = []
         for cell in self.cells:
-            blocks = cell.deal(rng)
-            risks = cell.risks(self.loss, scores, self.targets, blocks)
+            dealt = cell.deal(rng)
+            risks = cell.risks(self.loss, scores, self.targets, dealt)
             chosen = cell.choose(risks, rng)
             if len(chosen) * theta.size > _MOST_GRADIENTS:  # any of them will do
                 chosen = rng.choice(chosen, size=max(1, _MOST_GRADIENTS // theta.size), replace=False)
-            rows = tuple(block[:, chosen] for block in blocks)
+            rows = tuple(deal.rows(chosen if len(chosen) < cell.n_blocks else None) for deal in dealt)
             gradient = gradient + cell.weight * cell.gradient(self.loss, self.design, scores, self.targets, rows)
-            middle += cell.weight * _lower_median(risks)
+            alone = cell.n_chosen == 1 and cell.groups is None  # it is the median
+            middle += cell.weight * (float(risks[chosen[0]]) if alone else _lower_median(risks))
             mean += cell.weight * float(risks[chosen].mean())
             for taken in rows:
-                counts[taken.reshape(-1)] += 1
+                _count(taken, counts)
             selected.append(chosen.astype(np.int32))
         return middle, mean, gradient, np.concatenate(selected)
 
@@ -354,6 +357,13 @@ def descend(
         theta = problem.loss.project(total / n_averaged)
     _check_progress(problem, [start] if reference is None else [start, reference], theta, rng)
     return Descended(theta, history, counts, ended)
+
+
+def _count(rows: Array, counts: Array) -> None:
+    """Count each of some distinct rows once more, a part at a time: numpy writes down what it is to add up."""
+    flat = rows.reshape(-1)
+    for low in range(0, len(flat), _COUNTED):
+        counts[flat[low : low + _COUNTED]] += 1
 
 
 def _lower_median(risks: Array) -> float:

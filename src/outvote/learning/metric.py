@@ -55,6 +55,8 @@ class RobustMetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rob
     """
 
     _degree: ClassVar[int] = 2
+    #: A metric has further to go than weights: with 0.1 it is often still on its way when the epochs are over.
+    _presets: ClassVar[dict[str, Any]] = {"step_size": 0.3}
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows and their classes."""

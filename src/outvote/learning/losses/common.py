@@ -5,12 +5,18 @@ Slopes can then be checked by complex steps.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from outvote.learning.dealing import Deal
+
 Array = NDArray[Any]
+
+#: Rows gathered at once for gradients.
+_GATHERED = 2**16
 
 
 class Design(Protocol):
@@ -62,9 +68,10 @@ class Loss:
         """Return the mean loss of each block."""
         raise NotImplementedError
 
-    def risks_of(self, scores: Array, targets: Array, rows: Array, groups: Array | None = None) -> Array:
-        """Return the mean loss of each block, from the scores of all rows and the numbers of its rows, (B, K)."""
-        return self.risks(scores[rows], targets[rows], groups)
+    def risks_of(self, scores: Array, targets: Array, deal: Deal, groups: Array | None = None) -> Array:
+        """Return the mean loss of each block, from the scores, targets and groups of all rows."""
+        rows = deal.rows()
+        return self.risks(scores[rows], deal.turned(deal.ordered(targets)), None if groups is None else groups[rows])
 
     def slopes(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
         """Return the derivative of each block's risk in the scores of its rows."""
@@ -76,7 +83,7 @@ class Loss:
         """Return the gradient of each block's risk, blocks first; `rows` has their row numbers, (B, K)."""
         return design.pull(rows, self.slopes(scores, targets, groups))
 
-    def mean_gradient(
+    def gradient_of(
         self,
         design: Design,
         rows: Array,
@@ -85,8 +92,17 @@ class Loss:
         groups: Array | None = None,
         clipped: bool = False,
     ) -> Array:
-        """Return the mean gradient of the blocks; none pulls harder than the median of them if they are `clipped`."""
-        return mean_of(self.gradients(design, rows, scores, targets, groups), clipped)
+        """Return the mean gradient of some blocks, from the scores, targets and groups of all rows.
+
+        None pulls harder than the median of them if they are `clipped`.
+        """
+        step = max(1, _GATHERED // len(rows))
+        parts = [rows[:, low : low + step] for low in range(0, rows.shape[1], step)]
+        gradients = [
+            self.gradients(design, part, scores[part], targets[part], None if groups is None else groups[part])
+            for part in parts
+        ]
+        return mean_of(gradients[0] if len(gradients) == 1 else np.concatenate(gradients), clipped)
 
 
 def mean_of(gradients: Array, clipped: bool) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,8 +12,13 @@ from outvote.learning.losses.common import Array, Design, clip_weights, positive
 from outvote.learning.losses.pairs import PairLoss
 from outvote.learning.losses.points import PointLoss
 
+if TYPE_CHECKING:
+    from outvote.learning.dealing import Deal
+
 #: Up to this size a block's squared distances are held at once.
 _SQUARED = 1024
+#: Numbers of pulls that are held rather than taken again.
+_MOST_HELD = 2**21
 #: Up to this many columns distances are taken one by one faster than from products.
 _NARROW = 256
 
@@ -53,14 +59,14 @@ class MetricHinge(PairLoss):
             risks[some] = positive(1 + sign * (distance - 2)).sum(axis=(1, 2)) / (size * (size - 1))
         return risks
 
-    def risks_of(self, scores: Array, targets: Array, rows: Array, groups: Array | None = None) -> Array:
+    def risks_of(self, scores: Array, targets: Array, deal: Deal, groups: Array | None = None) -> Array:
         """Return the mean loss over the pairs of each block, without gathering the images of its rows."""
-        size = len(rows)
+        size = len(deal.order)
         if groups is None and scores.dtype == np.float64 and size > 1:
-            ready = fast.compiled(3e-9 * rows.size * size * scores.shape[1])
+            ready = fast.compiled(3e-9 * deal.order.size * size * scores.shape[1])
             if ready is not None:
-                return ready.metric_pairs(scores, targets, rows) / (size * (size - 1) // 2)
-        return super().risks_of(scores, targets, rows, groups)
+                return ready.metric_pairs(scores, targets, deal.rows()) / (size * (size - 1) // 2)
+        return super().risks_of(scores, targets, deal, groups)
 
     def gradients(
         self, design: Design, rows: Array, scores: Array, targets: Array, groups: Array | None = None
@@ -74,7 +80,7 @@ class MetricHinge(PairLoss):
             gradient[some] = x.transpose(0, 2, 1) @ (_pulls(scores[:, some], targets[:, some]) @ x)
         return gradient
 
-    def mean_gradient(
+    def gradient_of(
         self,
         design: Design,
         rows: Array,
@@ -83,14 +89,19 @@ class MetricHinge(PairLoss):
         groups: Array | None = None,
         clipped: bool = False,
     ) -> Array:
-        """Return the mean gradient of the blocks without writing down that of each: Σ w_k·X_kᵀL_kX_k is one product.
+        """Return the mean gradient of some blocks without writing down that of each: Σ w_k·X_kᵀL_kX_k is one product.
 
         The length of X_kᵀL_kX_k is the root of the trace of (L_kS_k)², with the products S_k = X_kX_kᵀ of its rows.
         """
-        size, n_blocks = targets.shape
+        size, n_blocks = rows.shape
         n_columns = design.take(rows[:1, 0]).shape[1]
         parts = list(_of_blocks(n_blocks, size * max(size, n_columns)))
-        pulls = [_pulls(scores[:, some], targets[:, some]) for some in parts]
+        held: dict[int, Array] = {}
+
+        def pull_of(some: slice) -> Array:
+            if some.start in held:
+                return held.pop(some.start)
+            return _pulls(scores[rows[:, some]], targets[rows[:, some]])
 
         def taken(some: slice) -> Array:
             return design.take(rows[:, some].T.reshape(-1)).reshape(-1, size, n_columns)
@@ -98,14 +109,16 @@ class MetricHinge(PairLoss):
         weights = np.full(n_blocks, 1 / n_blocks)
         if clipped and n_blocks >= 3:
             norms = np.empty(n_blocks)
-            for some, pull in zip(parts, pulls, strict=True):
-                x = taken(some)
+            for some in parts:
+                x, pull = taken(some), pull_of(some)
+                if some.stop * size * size <= _MOST_HELD:
+                    held[some.start] = pull
                 turned = pull @ (x @ x.transpose(0, 2, 1))
                 norms[some] = np.sqrt(np.maximum(np.einsum("kij,kji->k", turned, turned), 0.0))
             weights = clip_weights(norms)
         total = np.zeros((n_columns, n_columns))
-        for some, pull in zip(parts, pulls, strict=True):
-            x, counted = taken(some), weights[some] > 0
+        for some in parts:
+            x, pull, counted = taken(some), pull_of(some), weights[some] > 0
             weighted = weights[some][counted, None, None] * (pull[counted] @ x[counted])
             total += x[counted].reshape(-1, n_columns).T @ weighted.reshape(-1, n_columns)
         return (total + total.T) / 2

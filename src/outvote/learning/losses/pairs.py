@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from outvote import fast
 from outvote.learning.losses.common import Array, Design, Loss, positive, sigmoid, softplus
+
+if TYPE_CHECKING:
+    from outvote.learning.dealing import Deal
 
 #: Numbers a chunk of pairs may hold: arrays that stay in the cache, and need no fresh pages.
 _CHUNK = 2**14
@@ -50,21 +53,31 @@ class PairLoss(Loss):
         """Return its derivative in the first score."""
         raise NotImplementedError
 
-    def _compiled(self, ready: Any, scores: Array, targets: Array, slopes: bool) -> Array | None:
-        """Return the sums of each block, or their slopes, by a compiled form if the loss has one."""
+    def _compiled(self, ready: Any, form: str, scores: Array, *blocks: Array) -> Array | None:
+        """Return what a compiled `form` gives: "pairs" (sums of each block), "slopes", or "pairs_of" a deal."""
         return None
 
-    def _fast(self, scores: Array, targets: Array, groups: Array | None, slopes: bool) -> Array | None:
+    def _fast(self, form: str, scores: Array, *blocks: Array) -> Array | None:
         """Try the compiled form: for real scores, one a row, and all pairs of a block."""
-        if groups is not None or scores.ndim != 2 or scores.dtype != np.float64 or len(scores) < 2:
+        targets = blocks[0]
+        if scores.dtype != np.float64 or len(targets) < 2:
             return None
-        ready = fast.compiled(2e-8 * scores.size * len(scores))
-        return None if ready is None else self._compiled(ready, scores, targets, slopes)
+        ready = fast.compiled(2e-8 * targets.size * len(targets))
+        return None if ready is None else self._compiled(ready, form, scores, *blocks)
+
+    def risks_of(self, scores: Array, targets: Array, deal: Deal, groups: Array | None = None) -> Array:
+        """Return the mean loss over the pairs of each block, from the scores, targets and groups of all rows."""
+        size = len(deal.order)
+        if groups is None and scores.ndim == 1:
+            found = self._fast("pairs_of", scores, deal.ordered(targets), deal.order, deal.offsets)
+            if found is not None:
+                return found / (size * (size - 1) // 2)
+        return super().risks_of(scores, targets, deal, groups)
 
     def risks(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
         """Return the mean loss over the pairs of each block, or those inside a group; NaN where there is none."""
         size, n_blocks = targets.shape
-        found = self._fast(scores, targets, groups, False)
+        found = self._fast("pairs", scores, targets) if groups is None and scores.ndim == 2 else None
         if found is not None:
             return found / (size * (size - 1) // 2)
         total: Any = np.zeros(n_blocks, dtype=np.result_type(scores, float))
@@ -107,7 +120,7 @@ class PairLoss(Loss):
     def slopes(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
         """Return the derivative of each block's risk in the scores of its rows."""
         size, n_blocks = targets.shape
-        found = self._fast(scores, targets, groups, True)
+        found = self._fast("slopes", scores, targets) if groups is None and scores.ndim == 2 else None
         if found is not None:
             return found / (size * (size - 1) // 2)
         if size > _TILED and n_blocks > 1:
@@ -176,9 +189,9 @@ class PairLogistic(PairLoss):
         sign = np.sign(z - y)
         return sign * sigmoid(sign * (s - t))
 
-    def _compiled(self, ready: Any, scores: Array, targets: Array, slopes: bool) -> Array | None:
+    def _compiled(self, ready: Any, form: str, scores: Array, *blocks: Array) -> Array | None:
         some = scores.reshape(-1)[:: max(1, scores.size // 1000)]
-        return (ready.logistic_slopes if slopes else ready.logistic_pairs)(scores, targets, float(np.median(some)))
+        return getattr(ready, f"logistic_{form}")(scores, *blocks, float(np.median(some)))
 
 
 class PairHinge(PairLoss):
@@ -196,8 +209,8 @@ class PairHinge(PairLoss):
         sign = np.sign(z - y)
         return np.where(1 + sign * (s - t) > 0, sign, 0.0)
 
-    def _compiled(self, ready: Any, scores: Array, targets: Array, slopes: bool) -> Array | None:
-        return (ready.hinge_slopes if slopes else ready.hinge_pairs)(scores, targets, True)
+    def _compiled(self, ready: Any, form: str, scores: Array, *blocks: Array) -> Array | None:
+        return getattr(ready, f"hinge_{form}")(scores, *blocks, True)
 
 
 class _Product(PairLoss):
@@ -212,8 +225,8 @@ class _Product(PairLoss):
         gap = z - y
         return gap * ((s - t) * gap > -1)
 
-    def _compiled(self, ready: Any, scores: Array, targets: Array, slopes: bool) -> Array | None:
-        return (ready.hinge_slopes if slopes else ready.hinge_pairs)(scores, targets, False)
+    def _compiled(self, ready: Any, form: str, scores: Array, *blocks: Array) -> Array | None:
+        return getattr(ready, f"hinge_{form}")(scores, *blocks, False)
 
 
 class ProductHinge(PairLoss):
@@ -237,6 +250,10 @@ class ProductHinge(PairLoss):
     def risks(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
         """Return the mean loss over the pairs of each block, or those inside a group; NaN where there is none."""
         return self._inner.risks(sigmoid(scores), targets, groups)
+
+    def risks_of(self, scores: Array, targets: Array, deal: Deal, groups: Array | None = None) -> Array:
+        """Return the mean loss over the pairs of each block, from the scores, targets and groups of all rows."""
+        return self._inner.risks_of(sigmoid(scores), targets, deal, groups)
 
     def slopes(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
         """Return the derivative of each block's risk in the scores of its rows."""

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from outvote.learning.losses.common import Array, Loss, positive, sigmoid, softmax, softplus
+
+if TYPE_CHECKING:
+    from outvote.learning.dealing import Deal
+
+
+#: Rows whose losses are taken at once.
+_AT_ONCE = 2**16
 
 
 class PointLoss(Loss):
@@ -38,6 +46,20 @@ class PointLoss(Loss):
     def risks(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
         """Return the mean loss of each block."""
         return self.value(scores, targets).mean(axis=0)
+
+    def risks_of(self, scores: Array, targets: Array, deal: Deal, groups: Array | None = None) -> Array:
+        """Return the mean loss of each block: losses are taken row by row, and only they are gathered."""
+        if 2 * deal.order.size < len(targets):
+            return super().risks_of(scores, targets, deal, groups)
+        return self.values(scores, targets)[deal.rows()].mean(axis=0)
+
+    def values(self, scores: Array, targets: Array) -> Array:
+        """Return the loss of each of all rows, some at a time: what is written down in between stays small."""
+        losses = np.empty(len(targets))
+        for low in range(0, len(losses), _AT_ONCE):
+            part = np.s_[low : low + _AT_ONCE]
+            losses[part] = self.value(scores[part], targets[part])
+        return losses
 
     def slopes(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
         """Return the derivative of each block's risk in the scores of its rows."""

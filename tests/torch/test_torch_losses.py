@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from outvote.learning.dealing import Cell
+from outvote.learning.dealing import Cell, Deal
 from outvote.learning.losses import PairLogistic, Squared
 from outvote.learning.scaling import ScaledRows
 from outvote.torch import (
@@ -22,6 +22,7 @@ from outvote.torch import (
     median_block_loss,
     median_block_pair_loss,
     plan_batch,
+    trusted_rows,
 )
 
 
@@ -66,7 +67,7 @@ def test_loss_and_gradient_are_those_of_the_numpy_descent(n_rows, n_blocks, shar
     for degree, loss in ((1, Squared()), (2, PairLogistic())):
         cell = Cell((np.arange(n_rows),), n_blocks, plan_batch(n_rows, **settings, degree=degree).n_chosen)
         scores = loss.scores(design, w.detach().numpy())
-        risks = cell.risks(loss, scores, targets, (blocks,))
+        risks = cell.risks(loss, scores, targets, (Deal(blocks),))
         chosen = cell.choose(risks, np.random.default_rng(0))
         gradient = cell.gradient(loss, design, scores, targets, (blocks[:, chosen],))
         forms = [
@@ -299,6 +300,95 @@ def test_nothing_is_counted_without_ids():
     assert not criterion.dealt.any()
 
 
+# --- trusted rows -------------------------------------------------------------------------------------------
+
+some_losses = st.lists(
+    st.one_of(st.integers(0, 12).map(float), st.sampled_from([math.nan, math.inf, -math.inf])), min_size=1, max_size=30
+)
+
+
+def trusted_by_hand(losses, n_corrupt, above):
+    bad = [not math.isfinite(loss) for loss in losses]
+    order = sorted(math.inf if b else loss for loss, b in zip(losses, bad, strict=True))
+    kept = order[: len(order) - n_corrupt]
+    if above == "far":
+        middle, upper = kept[len(kept) // 2], kept[3 * len(kept) // 4]
+        above = middle * (upper / middle) ** 4 if middle and upper < math.inf else 0
+    return [not b and (loss <= kept[-1] or loss <= above) for loss, b in zip(losses, bad, strict=True)]
+
+
+@given(losses=some_losses, data=st.data(), above=st.sampled_from([-1, 0, 3, 5.5, math.inf, "far"]))
+def test_rows_that_are_bad_enough_and_contradicted_are_not_trusted(losses, data, above):
+    n_corrupt = data.draw(st.integers(0, (len(losses) - 1) // 2))
+    given_losses = torch.tensor(losses, dtype=torch.float64, requires_grad=True)
+    found = trusted_rows(given_losses, n_corrupt, above=above)
+    assert found.dtype == torch.bool
+    assert found.tolist() == trusted_by_hand(losses, n_corrupt, above)
+    n_infinite = sum(not math.isfinite(loss) for loss in losses)
+    assert (~found).sum() <= max(n_corrupt, n_infinite)
+
+
+@given(
+    scale=st.sampled_from([1e-3, 1.0, 50.0]),
+    power=st.sampled_from([0.5, 1.0, 2.0]),
+    contamination=st.sampled_from([0.0, 0.1, 0.3]),
+    seed=st.integers(0, 50),
+)
+def test_far_is_far_in_any_unit_power_and_order(scale, power, contamination, seed):
+    losses = torch.randn(60, generator=seeded(seed), dtype=torch.float64).abs()
+    losses[:5] *= 100
+    order = torch.randperm(60, generator=seeded(seed))
+    expected = trusted_rows(losses, contamination, above="far")
+    found = trusted_rows(scale * losses[order] ** power, contamination, above="far")
+    assert torch.equal(found, expected[order])
+
+
+def test_far_leaves_out_gross_errors_and_few_normal_residuals():
+    residuals = torch.randn(10_000, generator=seeded())
+    for contamination in (0.05, 0.15, 0.3):
+        n_bad = int(contamination * 10_000)
+        assert trusted_rows(residuals.square(), contamination, above="far").double().mean() > 0.995
+        dirty = residuals.clone()
+        dirty[:n_bad] = 8.0
+        trusted = trusted_rows(dirty.square(), contamination, above="far")
+        assert not trusted[:n_bad].any()
+        assert trusted[n_bad:].all()
+
+
+def test_half_of_a_hinge_is_no_scale():
+    losses = torch.tensor([0.0] * 12 + [0.1, 0.2, 0.3, 5.0])
+    for above in ("far", 0):
+        assert (~trusted_rows(losses, 2, above=above)).nonzero().flatten().tolist() == [14, 15]
+
+
+def test_trusted_rows_of_half_precision_and_integers():
+    for dtype in (torch.float16, torch.bfloat16, torch.int64):
+        losses = torch.tensor([1, 1, 2, 2, 3, 30], dtype=dtype)
+        assert trusted_rows(losses, 2, above=4).tolist() == [True] * 5 + [False]
+
+
+def test_the_finish_wins_back_what_the_vote_lost_and_nothing_else():
+    """A slope that few rows show: the vote drops these rows, the finish has them back, and gross errors stay out."""
+    generator = seeded()
+    x = torch.randn(400, 2, generator=generator, dtype=torch.float64)
+    x[:, 1] *= torch.arange(400) % 20 == 0
+    y = x @ torch.tensor([1.0, 3.0], dtype=torch.float64) + torch.randn(400, generator=generator).double()
+    dirty = y.clone()
+    dirty[7::20] = 1e3
+    for targets, n_bad in ((y, 0), (dirty, 20)):
+        w = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+        optimizer = torch.optim.SGD([w], lr=0.2)
+        for _ in range(150):
+            optimizer.zero_grad()
+            median_block_loss(squares(w), x, targets, contamination=0.1, generator=generator).backward()
+            optimizer.step()
+        trusted = trusted_rows(squares(w)(x, targets), 0.1, above="far")
+        assert (~trusted).sum() - n_bad <= 4
+        found = torch.linalg.lstsq(x[trusted], targets[trusted, None]).solution.flatten()
+        wanted = torch.linalg.lstsq(x, y[:, None]).solution.flatten()
+        assert (found - wanted).norm() < 0.5 * (w.detach() - wanted).norm()
+
+
 # --- autocast, accumulation, compiled -----------------------------------------------------------------------
 
 
@@ -456,6 +546,13 @@ def test_the_compiled_loss_follows_its_settings():
             TypeError,
             "ids has dtype torch.float32: give the integers",
         ),
+        (lambda: trusted_rows(torch.ones(4, 2), 1, above=0), ValueError, "losses has shape (4, 2): expected (4,)"),
+        (lambda: trusted_rows(torch.tensor(1.0), 0, above=0), ValueError, "losses is a scalar"),
+        (lambda: trusted_rows(torch.ones(0), 0, above=0), ValueError, "losses has no rows"),
+        (lambda: trusted_rows(torch.ones(4), 2, above=0), ValueError, "the largest count here is 1"),
+        (lambda: trusted_rows(torch.ones(4), 1, above="near"), ValueError, "above='near' must be the loss of a"),
+        (lambda: trusted_rows(torch.ones(4), 1, above=math.nan), ValueError, "above=nan must be the loss of a"),
+        (lambda: trusted_rows(torch.ones(4), 1, above=True), ValueError, "above=True must be the loss of a"),
     ],
 )
 def test_refusals_name_what_works(call, error, message):
