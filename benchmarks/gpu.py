@@ -228,7 +228,7 @@ def pieces(bench: Bench) -> Iterator[Measured]:
     """What an epoch is made of, each alone: where the time goes."""
     from outvote.learning.losses import PairLogistic
     from outvote.torch import fused
-    from outvote.torch.descent import nearest_psd
+    from outvote.torch.risks import nearest_psd
 
     n, d = bench.x.shape
     n_chosen = n // BLOCK // 4
@@ -272,7 +272,7 @@ def means(bench: Bench) -> Iterator[Measured]:
             f"block means of {n:.0e}, {n_blocks} blocks", seconds, n_bytes, 1.0 * n, 1 / share,
             note=f"{100 * reached:.0f} % of the bandwidth",
         )  # fmt: skip
-    for n_blocks in (1001, 100_001):
+    for n_blocks in (1001, 100_001, n // 25):
         job = lambda n_blocks=n_blocks: ov.mean(x, 100, n_blocks=n_blocks, rng=0)  # noqa: E731
         yield Measured(f"ov.mean of {n:.0e}, {n_blocks} blocks", bench.time(job, turns=7), 4.0 * n)
 

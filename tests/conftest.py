@@ -1,10 +1,16 @@
-"""A browser for tests of pages; they are skipped where playwright or Chromium is not there."""
+"""Settings of a run, and a browser for tests of pages, which are skipped where playwright or Chromium is not there."""
 
 from __future__ import annotations
 
+import gc
 import shutil
 
 import pytest
+from hypothesis import settings
+
+# No deadline: numba and torch load code in the middle of some example, whichever it is.
+settings.register_profile("outvote", deadline=None)
+settings.load_profile("outvote")
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # No sandbox: it does not work for root in a container, and the pages are our own.
@@ -16,6 +22,16 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+
+
+def pytest_collection_finish():
+    """Leave modules and tests out of garbage collection: to look through them took a seventh of a run."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish():
+    gc.unfreeze()
 
 
 # One for each file of tests: as long as it is open, its event loop counts as running in this thread.

@@ -1,30 +1,21 @@
 """The code in the README, in the pages and in the gallery runs, and prints what the page shows."""
 
-import contextlib
 import importlib.util
 import inspect
-import io
 import re
-import runpy
-import shlex
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from doc_pages import blocks_of, check_page, draw, typed
 
 import outvote
 
 ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SCRIPTS = sorted((ROOT / "docs" / "examples").glob("plot_*.py"))
 #: What a fence may hold: code that is run, output or a picture of it, and what Sphinx makes of it.
 RUN, SHOWN = ("python", "console"), ("", "{toctree}", "{eval-rst}", "{image} images/corrupt_rows.svg")
-
-
-def blocks_of(page):
-    """Return the language and the text of every fence of a page."""
-    return BLOCK.findall(page.read_text(encoding="utf-8"))
 
 
 def needs_torch(path):
@@ -49,36 +40,8 @@ def test_no_code_of_a_page_is_left_out():
 
 @pytest.mark.parametrize("page", [page for page in PAGES if not needs_torch(page)], ids=lambda page: page.name)
 def test_the_page_shows_what_its_code_prints(page, tmp_path, monkeypatch):
-    blocks = blocks_of(page)
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    printed = ""
-    checked = 0
-    for language, text in blocks:
-        if language == "python":
-            assert not printed, f"the page does not show {printed!r}"
-            output = io.StringIO()
-            with contextlib.redirect_stdout(output):
-                exec(compile(text, page.name, "exec"), names)
-            printed = output.getvalue()
-        elif language == "console":
-            command, shown = re.fullmatch(r"\$ outvote ([^\n]*)\n(.*)", text, re.DOTALL).groups()
-            assert typed(command) == shown
-            checked += 1
-        elif language == "" and printed:
-            assert text == printed
-            printed, checked = "", checked + 1
-    assert checked
-    assert not printed, f"the page does not show {printed!r}"
-
-
-def typed(command):
-    """Return what the command prints."""
-    from typer.testing import CliRunner
-
-    from outvote.cli import app
-
-    return CliRunner().invoke(app, shlex.split(command)).stdout
+    assert check_page(page)
 
 
 def test_what_to_type_in_the_readme_works(tmp_path, monkeypatch):
@@ -130,14 +93,7 @@ def test_the_citation_is_of_this_version():
 def test_the_example_runs_and_draws(script, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.chdir(tmp_path)
-    import matplotlib.pyplot as plt
-
-    plt.switch_backend("agg")
-    try:
-        runpy.run_path(str(script))
-        assert plt.get_fignums()
-    finally:
-        plt.close("all")
+    draw(script)
     assert capsys.readouterr().out
     assert not list(tmp_path.iterdir())
 

@@ -15,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
+from outvote.labels import group_codes
+from outvote.moments import Moments
 from outvote.partition import hash_rows
-from outvote.summary import _MAGIC, Moments, group_codes
+from outvote.written import _MAGIC
 
 try:
     import outvote.compiled as compiled

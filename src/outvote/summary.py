@@ -5,11 +5,7 @@ It is what every engine computes, one chunk, file, partition or worker at a time
 
 from __future__ import annotations
 
-import contextlib
-import datetime
-import json
 import math
-import struct
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -17,118 +13,28 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outvote import fast
 from outvote.certify import Ask, Voted, vote_on_means
 from outvote.inputs import MoreCorruptRows, NanPolicy, advice, check_nan_policy, read, screen
+from outvote.labels import group_codes, read_label, write_label
+from outvote.moments import Floats, Integers, Moments
 from outvote.partition import hash_rows, seed_of
 from outvote.pipeline import Allowed, Settings, bounds_of, per_column, voters
 from outvote.plans import BlockPlan
 from outvote.results import RobustEstimate
 from outvote.scales import SpreadOfBlocks
 from outvote.votes import Alternative
+from outvote.written import Written, whole
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
-#: Version of the serialised form.
-VERSION = 1
-_MAGIC = b"outvote-blocks"
 #: Rows added up at once, at least: temporaries stay in the cache, and rounding errors small.
 _ROWS = 2**17
 
 
-class Moments:
-    """Count, mean and squares around the mean (M2) of numbered cells, for several columns; Chan's updates.
-
-    Attributes
-    ----------
-    counts : ndarray of int, shape (cells,)
-        Rows in each cell.
-    means, m2 : ndarray, shape (cells, columns)
-        Their mean, and the sum of squares around it (infinite where no float is large enough); 0 where there are no
-        rows.
-    """
-
-    def __init__(self, n_cells: int, n_columns: int):
-        self.counts: Integers = np.zeros(n_cells, dtype=np.int64)
-        self.means: Floats = np.zeros((n_cells, n_columns))
-        self.m2: Floats = np.zeros((n_cells, n_columns))
-
-    def grow(self, n_cells: int) -> None:
-        """Make room for more cells."""
-        more = n_cells - len(self.counts)
-        if more > 0:
-            self.counts = np.concatenate([self.counts, np.zeros(more, dtype=np.int64)])
-            self.means, self.m2 = (np.concatenate([a, np.zeros((more, a.shape[1]))]) for a in (self.means, self.m2))
-
-    @property
-    def arrays(self) -> tuple[Integers, Floats, Floats]:
-        """Counts, means and squares."""
-        return self.counts, self.means, self.m2
-
-    def take(self, cells: NDArray[Any]) -> Moments:
-        """Return some cells, copied."""
-        taken = Moments(0, 0)
-        taken.counts, taken.means, taken.m2 = self.counts[cells], self.means[cells], self.m2[cells]
-        return taken
-
-    def add(self, rows: NDArray[Any], cells: NDArray[Any]) -> None:
-        """Add finite rows, (rows, columns), each to its cell."""
-        where: Any = slice(None)
-        if len(rows) < len(self.counts) // 4:  # far more cells than rows: leave most of them alone
-            where, cells = np.unique(cells, return_inverse=True)
-        new = Moments(len(self.counts[where]), rows.shape[1])
-        ready = fast.compiled(1e-8 * rows.size)
-        with np.errstate(over="ignore", invalid="ignore"):
-            if ready is not None:
-                ready.add_moments(rows, cells, *new.arrays)
-            else:
-                new._fill(rows, cells)
-            if not np.isfinite(new.means).all():  # a sum was too large for a float, a mean never is
-                new._fill(rows, cells, scale=2.0 ** -len(rows).bit_length())
-        self.merge(new, where)
-
-    def _fill(self, rows: NDArray[Any], cells: NDArray[Any], scale: float = 1.0) -> None:
-        n_cells = len(self.counts)
-        self.counts[:] = np.bincount(cells, minlength=n_cells)
-        divisor = np.maximum(self.counts, 1)
-        for j in range(rows.shape[1]):
-            column = rows[:, j].astype(np.float64)
-            if scale != 1:
-                column *= scale
-            means = np.bincount(cells, weights=column, minlength=n_cells) / divisor
-            column -= means[cells]
-            # What rounding has left out of the mean: far from 0 it would show in squares around merged means.
-            rest = np.bincount(cells, weights=column, minlength=n_cells) / divisor
-            column *= column
-            squares = np.bincount(cells, weights=column, minlength=n_cells)
-            shift = rest * rest * divisor
-            self.means[:, j] = (means + rest) / scale
-            self.m2[:, j] = np.maximum(squares - np.where(np.isfinite(shift), shift, 0.0), 0.0) / scale / scale
-
-    def merge(self, other: Moments, where: Any = slice(None)) -> None:
-        """Add the rows of other cells, number by number, or to the cells that `where` names."""
-        mine, means = self.counts[where][:, None], self.means[where]
-        share = other.counts[:, None] / np.maximum(mine + other.counts[:, None], 1)
-        with np.errstate(over="ignore", invalid="ignore"):
-            delta = other.means - means
-            moved = np.where(np.isfinite(delta), means + delta * share, means * (1 - share) + other.means * share)
-            between = np.where(mine * share > 0, delta * delta * (mine * share), 0.0)
-            self.m2[where] += other.m2 + between
-        # A cell that was empty takes the other's mean as it is.
-        self.means[where] = np.where(mine == 0, other.means, moved)
-        self.counts[where] += other.counts
-
-
-class _Summary:
+class _Summary(Written):
     """What the two summaries share: a number of blocks, a seed, moments, and the rows seen so far."""
-
-    n_blocks: Any
 
     def __init__(self, seed: int):
         self.seed = seed_of(seed)
-        self.names: tuple[str, ...] | None = None
-        self.shape: tuple[int, ...] | None = None
+        self.names = self.shape = None
         self._seen = 0
         self._moments = Moments(0, 0)
 
@@ -179,9 +85,6 @@ class _Summary:
             if isinstance(numbers, range):
                 counted += step
 
-    def _n_cells(self) -> int:
-        raise NotImplementedError
-
     def _same_blocks(self, other: Any) -> bool:
         return bool(self.n_blocks == other.n_blocks)
 
@@ -205,141 +108,6 @@ class _Summary:
             self._moments = Moments(self._n_cells(), other._moments.means.shape[1])
         self.names = self.names or other.names
         self._seen += other._seen
-
-    # --- written down ------------------------------------------------------------------------------------
-
-    def _header(self) -> dict[str, Any]:
-        return {
-            "format": f"outvote.{type(self).__name__}",
-            "version": VERSION,
-            "n_blocks": self.n_blocks,
-            "seed": self.seed,
-            "names": list(self.names) if self.names else None,
-            "shape": None if self.shape is None else list(self.shape),
-            "n_seen": self._seen,
-        }
-
-    @classmethod
-    def _of_header(cls, header: Mapping[str, Any]) -> Self:
-        raise NotImplementedError
-
-    @classmethod
-    def _begun(cls, header: Any) -> Self:
-        """Build a summary from its header, without moments yet."""
-        name = cls.__name__
-        found = header.get("format") if isinstance(header, dict) else None
-        if found != f"outvote.{name}":
-            other = str(found).removeprefix("outvote.")
-            raise _Refused(f"this is not a {name}" + (f", but a {other}" if other.endswith("Summary") else ""))
-        if header.get("version") != VERSION:
-            raise _Refused(f"this {name} has version {header.get('version')!r}, outvote reads version {VERSION}")
-        summary = cls._of_header(header)
-        shape, names = header["shape"], header["names"]
-        if shape is None:
-            return summary
-        summary.shape = tuple(_whole(size, 1) for size in shape)
-        summary._seen = _whole(header["n_seen"])
-        if names is not None:
-            summary.names = tuple(names)
-            if len(names) != math.prod(summary.shape) or not all(isinstance(name, str) for name in names):
-                raise ValueError(f"names are {names!r}")
-        return summary
-
-    def _size(self) -> tuple[int, int]:
-        """How many cells and columns there are."""
-        return (0, 0) if self.shape is None else (self._n_cells(), math.prod(self.shape))
-
-    def _completed(self, counts: Any, means: Any, m2: Any) -> Self:
-        """Fill in the moments of a summary that was begun; refuse what cannot be moments."""
-        n_cells, n_columns = self._size()
-        moments = self._moments = Moments(0, n_columns)
-        numbers = np.asarray(counts)
-        if numbers.dtype.kind not in "iu" and numbers.size:
-            raise ValueError("counts are not whole numbers")
-        moments.counts = numbers.astype(np.int64)
-        moments.means, moments.m2 = (np.array(a, dtype=np.float64).reshape(len(a), n_columns) for a in (means, m2))
-        if {len(array) for array in moments.arrays} != {n_cells}:
-            raise _Refused(f"this {type(self).__name__} is cut short: {len(numbers)} blocks instead of {n_cells}")
-        if (moments.counts < 0).any() or not np.isfinite(moments.means).all() or not (moments.m2 >= 0).all():
-            raise ValueError("counts, means or squares are impossible")
-        return self
-
-    def to_json(self) -> str:
-        """Write as JSON, without loss (null stands for squares that are infinite)."""
-        counts, means, m2 = (array.tolist() for array in self._moments.arrays)
-        m2 = [[None if square == math.inf else square for square in squares] for squares in m2]
-        return json.dumps({**self._header(), "counts": counts, "means": means, "m2": m2}, allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote."""
-        with _refusing(cls.__name__):
-            document = json.loads(text)
-            summary = cls._begun(document)
-            m2 = [[math.inf if square is None else square for square in squares] for squares in document["m2"]]
-            return summary._completed(document["counts"], document["means"], m2)
-
-    def to_bytes(self) -> bytes:
-        """Write as bytes: a header in JSON, then the numbers, little-endian."""
-        header = json.dumps(self._header()).encode()
-        counts, means, m2 = self._moments.arrays
-        body = counts.astype("<i8").tobytes() + means.astype("<f8").tobytes() + m2.astype("<f8").tobytes()
-        return _MAGIC + struct.pack("<I", len(header)) + header + body
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read what `to_bytes` wrote."""
-        name, start = cls.__name__, len(_MAGIC) + 4
-        with _refusing(name):
-            if bytes(data[: len(_MAGIC)]) != _MAGIC:
-                raise _Refused(f"this is not a {name}")
-            end = start + struct.unpack_from("<I", data, len(_MAGIC))[0] if len(data) >= start else start
-            if len(data) < end or end == start:
-                raise _Refused(f"this {name} is cut short: {len(data)} bytes, not even its header")
-            summary, body = cls._begun(json.loads(bytes(data[start:end]))), data[end:]
-            n_cells, n_columns = summary._size()
-            expected = 8 * n_cells * (1 + 2 * n_columns)
-            if len(body) != expected:
-                what = "cut short" if len(body) < expected else "too long"
-                raise _Refused(f"this {name} is {what}: {len(body)} bytes of numbers instead of {expected}")
-            counts = np.frombuffer(body, "<i8", n_cells)
-            numbers = np.frombuffer(body, "<f8", 2 * n_cells * n_columns, 8 * n_cells)
-            return summary._completed(counts, *numbers.reshape(2, n_cells, n_columns))
-
-    def _places(self) -> dict[str, NDArray[Any]]:
-        """Say of each cell which it is, as columns of a table."""
-        return {"block": np.arange(self._size()[0])}
-
-    def to_arrow(self) -> Any:
-        """Write as an Arrow table: a row for each block, the rest in the metadata of the schema."""
-        import pyarrow as pa
-
-        counts, means, m2 = self._moments.arrays
-        columns: dict[str, Any] = {**self._places(), "count": counts}
-        for j in range(means.shape[1]):
-            columns |= {f"mean_{j}": means[:, j], f"m2_{j}": m2[:, j]}
-        return pa.table(columns).replace_schema_metadata({"outvote": json.dumps(self._header())})
-
-    @classmethod
-    def from_arrow(cls, table: Any) -> Self:
-        """Read what `to_arrow` wrote; the rows may have changed places."""
-        name = cls.__name__
-        with _refusing(name):
-            summary = cls._begun(json.loads((table.schema.metadata or {}).get(b"outvote", b"null")))
-            n_cells, n_columns = summary._size()
-            if table.num_rows != n_cells:
-                raise _Refused(f"this {name} is cut short: {table.num_rows} blocks instead of {n_cells}")
-            places = summary._places()
-            found = np.lexsort([table[key].to_numpy() for key in reversed(places)])
-            for key, expected in places.items():
-                if not np.array_equal(table[key].to_numpy()[found], expected):
-                    raise ValueError(f"the column {key!r} is wrong")
-            counts, *numbers = (
-                table[key].to_numpy()[found]
-                for key in ["count", *(f"{kind}_{j}" for kind in ("mean", "m2") for j in range(n_columns))]
-            )
-            means, m2 = np.array(numbers, dtype=np.float64).reshape(2, n_columns, n_cells).transpose(0, 2, 1)
-            return summary._completed(counts, means, m2)
 
 
 class BlockSummary(_Summary):
@@ -521,8 +289,8 @@ class BlockSummary(_Summary):
 
     @classmethod
     def _of_header(cls, header: Mapping[str, Any]) -> Self:
-        summary = cls(header["n_blocks"], _whole(header["seed"]))
-        summary.n_found_corrupt, summary.n_omitted = (_whole(header[key]) for key in ("n_found_corrupt", "n_omitted"))
+        summary = cls(header["n_blocks"], whole(header["seed"]))
+        summary.n_found_corrupt, summary.n_omitted = (whole(header[key]) for key in ("n_found_corrupt", "n_omitted"))
         return summary
 
 
@@ -654,17 +422,17 @@ class GroupedBlockSummary(_Summary):
 
     def _header(self) -> dict[str, Any]:
         k = self.n_blocks
-        blocks = [[_written(key), n] for key, n in k.items()] if isinstance(k, dict) else k
-        groups = [[_written(key), *self._found[key]] for key in self.keys]
+        blocks = [[write_label(key), n] for key, n in k.items()] if isinstance(k, dict) else k
+        groups = [[write_label(key), *self._found[key]] for key in self.keys]
         return {**super()._header(), "n_blocks": blocks, "groups": groups}
 
     @classmethod
     def _of_header(cls, header: Mapping[str, Any]) -> Self:
         blocks = header["n_blocks"]
         if isinstance(blocks, list):
-            blocks = {_label(key): k for key, k in blocks}
-        summary = cls(blocks, _whole(header["seed"]))
-        groups = {_label(key): [_whole(n) for n in counts] for key, *counts in header["groups"]}
+            blocks = {read_label(key): k for key, k in blocks}
+        summary = cls(blocks, whole(header["seed"]))
+        groups = {read_label(key): [whole(n) for n in counts] for key, *counts in header["groups"]}
         if len(groups) != len(header["groups"]) or any(len(counts) != 2 for counts in groups.values()):
             raise ValueError("groups are not told apart")
         summary._admit(list(groups))
@@ -675,48 +443,6 @@ class GroupedBlockSummary(_Summary):
         sizes = [self._blocks_of(key) for key in self.keys] if self.shape is not None else []
         groups, blocks = np.repeat(np.arange(len(sizes)), sizes), [np.arange(k) for k in sizes]
         return {"group": groups, "block": np.concatenate([np.empty(0, dtype=np.int64), *blocks])}
-
-
-class _Refused(ValueError):
-    """What was given to be read is refused, with words of our own."""
-
-
-@contextlib.contextmanager
-def _refusing(name: str) -> Iterator[None]:
-    """Refuse whatever is not a summary in the same words, wherever it goes wrong."""
-    try:
-        yield
-    except _Refused as error:
-        raise ValueError(str(error)) from None
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error) as error:
-        raise ValueError(f"this is not a {name}: {type(error).__name__}: {error}") from None
-
-
-def _whole(value: Any, least: int = 0) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{value!r} is not a whole number of at least {least}")
-    return value
-
-
-def _written(label: Any) -> Any:
-    """Write a group's label so that JSON keeps what it is."""
-    if isinstance(label, tuple):
-        return [_written(one) for one in label]
-    if type(label) in (datetime.datetime, datetime.date):
-        return {type(label).__name__: label.isoformat()}
-    if type(label) not in (str, int, float, bool):
-        raise TypeError(f"the group {label!r} cannot be written: labels are text, numbers, booleans and dates")
-    return label
-
-
-def _label(written: Any) -> Any:
-    """Read what `_written` wrote."""
-    if isinstance(written, list):
-        return tuple(map(_label, written))
-    if isinstance(written, dict):
-        ((kind, text),) = written.items()
-        return {"datetime": datetime.datetime, "date": datetime.date}[kind].fromisoformat(text)
-    return written
 
 
 def _number_of_blocks(n_blocks: Any) -> int:
@@ -734,46 +460,3 @@ def _row_ids(ids: ArrayLike, n_rows: int) -> Integers:
     if numbers.dtype.kind == "u" and n_rows and int(numbers.max()) >= 2**63:
         raise ValueError(f"ids has {int(numbers.max())}: row numbers are below 2**63")
     return numbers.astype(np.int64, copy=False)
-
-
-def group_codes(groups: Any) -> tuple[list[Hashable], NDArray[np.intp]]:
-    """Return the distinct labels, and which of them each row has."""
-    several = list(groups) if isinstance(groups, tuple) else [groups]
-    if not several:
-        raise ValueError("groups=() names no key: give an array of labels, or a tuple of such arrays")
-    found = [_codes(one) for one in several]
-    lengths = {len(inverse) for _, inverse in found}
-    if len(lengths) > 1:
-        raise ValueError(f"groups has keys of different lengths: {sorted(lengths)}")
-    if len(found) == 1:
-        return found[0]
-    codes, which = np.unique(np.stack([inverse for _, inverse in found]), axis=1, return_inverse=True)
-    labels = [values for values, _ in found]
-    return [tuple(labels[k][code] for k, code in enumerate(one)) for one in codes.T.tolist()], which.reshape(-1)
-
-
-def _codes(labels: Any) -> tuple[list[Hashable], NDArray[np.intp]]:
-    """Return the distinct labels of one key, as Python's own values, and which of them each row has."""
-    array = np.asarray(labels)
-    if array.ndim != 1:
-        raise ValueError(f"groups has shape {array.shape}: give one label for each row, several keys as a tuple")
-    if array.dtype.kind in "biufUS":
-        values, inverse = np.unique(array, return_inverse=True)
-        items: list[Any] = values.tolist()
-    else:
-        if array.dtype.kind in "mM" and (array == array.astype(f"{array.dtype.kind}8[us]")).all():
-            # Finer units than Python's would turn into integers; days stay days.
-            array = array if array.dtype.str.endswith("[D]") else array.astype(f"{array.dtype.kind}8[us]")
-        known: dict[Any, int] = {}
-        given = list(array) if array.dtype.str.endswith("[ns]") else array.tolist()
-        try:
-            codes = [known.setdefault(item, len(known)) for item in given]
-        except TypeError:
-            raise TypeError(
-                "groups has labels that cannot be told apart: give text, numbers, booleans or dates"
-            ) from None
-        inverse = np.array(codes, dtype=np.intp)
-        items = list(known)
-    if any(item is None or item != item for item in items):
-        raise ValueError("groups has None or NaN among its labels: every row needs a label")
-    return items, inverse.reshape(-1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
-from importlib.resources import files
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from html_pages import check_colours, check_widths
 
 from outvote.experiments import Finding, Outcome, get
 from outvote.experiments.page import QUICK, claims_table, shown, write_index, write_report
@@ -153,20 +153,7 @@ def test_report_reads_as_written(outcomes, folder):
 
 
 def test_colours_can_be_read():
-    style = files("outvote.experiments").joinpath("page.css").read_text("utf-8")
-    light, dark = (dict(re.findall(r"--(\w+): (#\w{6})", part)) for part in style.split("@media screen")[:2])
-    assert light.keys() == dark.keys()
-
-    def brightness(color):
-        parts = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-        return np.dot([0.2126, 0.7152, 0.0722], linear)
-
-    for colors in (light, dark):
-        for ink in ("text", "muted", "link", "holds", "part", "not"):
-            for paper in ("page", "card"):
-                low, high = sorted(brightness(colors[name]) for name in (ink, paper))
-                assert (high + 0.05) / (low + 0.05) >= 4.5, (ink, paper)
+    check_colours("outvote.experiments", ("text", "muted", "link", "holds", "part", "not"))
 
 
 # ---------------------------------------------------------------- in a browser
@@ -283,11 +270,7 @@ def test_the_skip_link_comes_first(open_page, index):
 
 
 def test_nothing_sticks_out(open_page, index):
-    page = open_page(index)
-    page.locator("details").evaluate_all("all => all.forEach(e => { e.open = true; })")
-    for width in (1200, 400, 320):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    check_widths(open_page(index))
 
 
 def test_dark_and_printed(open_page, index):

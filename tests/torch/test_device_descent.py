@@ -12,12 +12,14 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 
 import outvote as ov
 from outvote.learning import DivergenceError, PairLoss, Problem, Settings, Steps
-from outvote.learning.base import mean_losses
 from outvote.learning.dealing import Cell, Deal
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge, clip_weights
 from outvote.learning.losses.distances import nearest_psd
 from outvote.learning.scaling import ScaledRows, robust_scaling
+from outvote.learning.suspicion import mean_losses
 from outvote.torch import descent, fused, scaling
+from outvote.torch import risks as forms
+from outvote.torch import rows as placed
 
 LOSSES = [PairLogistic(), PairHinge(), ProductHinge(), MetricHinge()]
 CENTRES = [np.zeros(4), np.array([3.0, 2.0, 1.0, 0.5])]
@@ -33,7 +35,7 @@ def data(loss, n=203, seed=0):
 def both(loss, cell, centre=CENTRES[1], dtype=np.float64, n=203):
     x, y = data(loss, n)
     x, scale = x.astype(dtype), np.array([1.0, 2.0, 0.5, 1.0])
-    rows = descent.DeviceRows(x, centre, scale, "cpu")
+    rows = placed.DeviceRows(x, centre, scale, "cpu")
     return Problem(ScaledRows(x, centre, scale), y, loss, [cell]), descent.DeviceProblem(rows, y, loss, [cell])
 
 
@@ -49,8 +51,8 @@ def theta_of(loss, rng):
 @pytest.mark.parametrize("centre", CENTRES, ids=["raw", "centred"])
 @pytest.mark.parametrize("n_blocks", [1, 11, 101])
 def test_same_blocks_same_choice_same_risks_and_gradient(loss, clipped, centre, n_blocks, monkeypatch):
-    monkeypatch.setattr(descent, "_MOST_HELD", (1000, 1000))  # several strips, and several lots of blocks
-    monkeypatch.setattr(descent, "_COLUMNS", 3)  # several products
+    monkeypatch.setattr(forms, "_MOST_HELD", (1000, 1000))  # several strips, and several lots of blocks
+    monkeypatch.setattr(forms, "_COLUMNS", 3)  # several products
     rng = np.random.default_rng(1)
     cell = Cell((np.arange(203),), n_blocks, max(1, n_blocks // 4), clipped=clipped)
     host, device = both(loss, cell, centre)
@@ -151,7 +153,7 @@ def test_epochs_that_are_replayed_or_fail_to_be_are_the_same(loss, fails):
 @pytest.mark.parametrize(("n_rows", "n_blocks"), [(20, 1), (23, 5), (2**14 + 5, 1001)])
 def test_blocks_are_balanced_disjoint_and_new_each_time(n_rows, n_blocks):
     rows = torch.arange(100, 100 + n_rows)
-    dealt = descent.Dealt(rows, n_blocks, torch.Generator().manual_seed(0))
+    dealt = placed.Dealt(rows, n_blocks, torch.Generator().manual_seed(0))
     dealt.shuffle()
     first, second = dealt.deal(), dealt.deal()
     for blocks in (first, second):
@@ -162,7 +164,7 @@ def test_blocks_are_balanced_disjoint_and_new_each_time(n_rows, n_blocks):
 
 
 def test_two_rows_meet_as_often_as_in_a_new_permutation():
-    dealt = descent.Dealt(torch.arange(12), 4, torch.Generator().manual_seed(0))
+    dealt = placed.Dealt(torch.arange(12), 4, torch.Generator().manual_seed(0))
     met, n_deals = np.zeros((12, 12)), 4000
     for deal in range(n_deals):
         if deal % 2 == 0:
@@ -194,7 +196,7 @@ def test_projection_is_that_by_eigenvalues(size, seed, single, low_rank):
     matrix = (root * rng.choice([-1.0, 1e-3, 1.0], size=root.shape[1])) @ root.T
     matrix = (matrix + matrix.T) / 2
     dtype, close = (torch.float32, 1e-5) if single else (torch.float64, 1e-12)
-    found = descent.nearest_psd(torch.as_tensor(matrix, dtype=dtype)).numpy()
+    found = forms.nearest_psd(torch.as_tensor(matrix, dtype=dtype)).numpy()
     values, vectors = np.linalg.eigh(matrix)
     expected = (vectors * values.clip(min=0)) @ vectors.T
     assert np.abs(found - expected).max() <= close * max(1.0, np.abs(values).max())
@@ -206,13 +208,13 @@ def test_projection_of_eigenvalues_of_all_sizes_in_single_precision():
     vectors = np.linalg.qr(rng.normal(size=(60, 60)))[0]
     values = 10.0 ** -np.arange(60) * (-1) ** np.arange(60)
     matrix = (vectors * values) @ vectors.T
-    found = descent.nearest_psd(torch.as_tensor((matrix + matrix.T) / 2, dtype=torch.float32)).numpy()
+    found = forms.nearest_psd(torch.as_tensor((matrix + matrix.T) / 2, dtype=torch.float32)).numpy()
     assert np.abs(found - (vectors * values.clip(min=0)) @ vectors.T).max() < 1e-6
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0, 2.0, 5.0, np.inf, np.nan]), min_size=1, max_size=9))
 def test_clip_weights_are_those_of_numpy(norms):
-    assert descent.clip_weights(torch.tensor(norms, dtype=torch.float64)).numpy() == pytest.approx(
+    assert forms.clip_weights(torch.tensor(norms, dtype=torch.float64)).numpy() == pytest.approx(
         clip_weights(np.array(norms)), rel=1e-12
     )
 
@@ -233,7 +235,7 @@ def test_rows_on_a_device_give_the_scores_and_distances_of_rows_on_the_host(dtyp
     x = data(PairHinge())[0].astype(dtype)
     kept = x.copy()
     x.flags.writeable = False
-    host, device = ScaledRows(x, CENTRES[0], CENTRES[1]), descent.DeviceRows(x, CENTRES[0], CENTRES[1], "cpu")
+    host, device = ScaledRows(x, CENTRES[0], CENTRES[1]), placed.DeviceRows(x, CENTRES[0], CENTRES[1], "cpu")
     weights = np.arange(4.0)
     assert device.scores(weights) == pytest.approx(host.scores(weights), rel=1e-5)
     assert device.distances() == pytest.approx(host.distances(), rel=1e-5)
@@ -244,7 +246,7 @@ def test_rows_on_a_device_give_the_scores_and_distances_of_rows_on_the_host(dtyp
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("centre", CENTRES, ids=["raw", "centred"])
 def test_losses_of_rows_are_those_of_the_numpy_path(loss, centre, monkeypatch):
-    monkeypatch.setattr(descent, "_MOST_HELD", (300, 300))
+    monkeypatch.setattr(forms, "_MOST_HELD", (300, 300))
     rng = np.random.default_rng(3)
     host, device = both(loss, Cell((np.arange(203),), 11, 3), centre)
     theta, partners = theta_of(loss, rng), rng.choice(203, size=20, replace=False)
@@ -323,8 +325,9 @@ def test_scikit_learn_finds_nothing_to_say(estimator, check):
 @pytest.mark.parametrize("loss", ["logistic", "product"])
 @pytest.mark.parametrize("options", [{}, {"algorithm": "paper"}])
 def test_rows_go_to_the_device_once_to_be_fitted_and_are_not_touched(options, loss, monkeypatch):
-    sent, copied = [], descent.copied
-    monkeypatch.setattr(descent, "copied", lambda x, device: sent.append(x.shape) or copied(x, device))
+    sent, copied = [], placed.copied
+    for module in (descent, placed):
+        monkeypatch.setattr(module, "copied", lambda x, device: sent.append(x.shape) or copied(x, device))
     x, y, *_ = spoiled(300)
     y.flags.writeable = False
     kept = x.copy()

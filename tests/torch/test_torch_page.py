@@ -1,34 +1,19 @@
 """docs/torch.md and the gallery's examples for torch run, and show what they print; the reference lists every name."""
 
-import contextlib
-import io
 import re
-import runpy
 from pathlib import Path
 
 import pytest
+from doc_pages import check_page, draw
 
 import outvote.torch
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "torch.md"
 EXAMPLES = ("plot_torch_digits.py", "plot_torch_embedding.py")
 
 
 def test_the_page_shows_what_its_code_prints():
-    names: dict[str, object] = {}
-    printed, checked = "", 0
-    for language, text in re.findall(r"^```([^\n]*)\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE):
-        if language == "python":
-            assert not printed, f"the page does not show {printed!r}"
-            output = io.StringIO()
-            with contextlib.redirect_stdout(output):
-                exec(compile(text, PAGE.name, "exec"), names)
-            printed = output.getvalue()
-        else:
-            assert text == printed
-            printed, checked = "", checked + 1
-    assert checked == 5
+    assert check_page(ROOT / "docs" / "torch.md") == 5
 
 
 @pytest.mark.parametrize("script", EXAMPLES)
@@ -36,21 +21,13 @@ def test_the_example_draws_and_the_vote_wins_on_dirty_data_and_loses_little_on_c
     script, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    import matplotlib.pyplot as plt
-
-    plt.switch_backend("agg")
-    try:
-        runpy.run_path(str(ROOT / "docs" / "examples" / script))
-        assert plt.get_fignums()
-    finally:
-        plt.close("all")
+    draw(ROOT / "docs" / "examples" / script)
     reached = {
         name.strip(): float(value) for name, value in re.findall(r"^(.{26}) (0\.\d+)$", capsys.readouterr().out, re.M)
     }
     plain, robust = (reached[f"{name}, dirty data"] for name in (next(iter(reached)).split(",")[0], "median blocks"))
     assert robust > plain + 0.02
-    # Over several seeds it is less than a point; one seed, on another processor, may lose a little more.
-    assert reached["median blocks, clean data"] > next(iter(reached.values())) - 0.02
+    assert reached["median blocks, clean data"] > next(iter(reached.values())) - 0.01
     assert not list(tmp_path.iterdir())
 
 

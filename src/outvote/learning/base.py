@@ -1,4 +1,4 @@
-"""What the learners share: parameters, the number of blocks, the fit itself, outlier scores, warnings and refusals."""
+"""What the learners share: reading their parameters, the fit itself, warnings and refusals."""
 
 from __future__ import annotations
 
@@ -19,118 +19,20 @@ from outvote.contamination import Contamination
 from outvote.learning.dealing import Cell, middle_blocks, narrow
 from outvote.learning.descent import Descended, DivergenceError, Problem, Settings, Steps, descend
 from outvote.learning.losses import Loss
+from outvote.learning.parameters import PRESETS
+from outvote.learning.planning import MOST_PAIRED, blocks_for, corrupt_in_share
 from outvote.learning.scaling import ScaledRows, robust_scaling
+from outvote.learning.suspicion import mean_losses, most_copies, outlier_scores, partners_for
 from outvote.plans import BlockPlan
 
 Array = NDArray[Any]
 
-#: Pairs grow with the square of a block: beyond this many rows more blocks cost less and lose nothing.
-_MOST_PAIRED = 256
 #: Rows in a block of the refit, in which all blocks count.
 _MOST_POLISHED = 64
-#: Rows against which the loss of a pair's row is taken: at least, at most, and pairs in all.
-_PARTNERS = 32, 256, 2**24
-#: Rows whose scores are put together at once.
-_AT_ONCE = 2**16
 #: A row repeated more often than this, and than contamination allows, is worth a warning.
 _FEW_COPIES = 4
 #: Above this share of corrupt rows the parts of the outlier scores have been seen to turn round.
 _INVERTED = 0.3
-
-PRESETS: dict[str, dict[str, Any]] = {
-    "robust": {
-        "step_rule": "normalised",
-        "step_size": 0.1,
-        "schedule": "cosine",
-        "middle": None,
-        "average": True,
-        "scaling": True,
-        "init": "zero",
-        "polish": None,
-    },
-    "paper": {
-        "step_rule": "plain",
-        "step_size": 0.1,
-        "schedule": "constant",
-        "middle": 0.0,
-        "average": False,
-        "scaling": False,
-        "init": "normal",
-        "polish": False,
-    },
-}
-"""What "auto" stands for: outvote's own choice, made for not failing, and Algorithm 1 of the paper."""
-
-COMMON_PARAMETERS = """contamination : float, int or Contamination, default=0.05
-        How many of the rows may be corrupt: a fraction or a count. Too low is dangerous, too high costs a little.
-    n_blocks : "auto" or int, default="auto"
-        Blocks (K): 2·n_corrupt + 1, or the harmonic rule under ``algorithm="paper"``; 1 is plain gradient descent.
-    algorithm : {"robust", "paper"}, default="robust"
-        What "auto" means below. *robust*: middle quarter of the blocks, scaled columns, normalised steps, averaging.
-        *paper*: Algorithm 1 as it stands (median block, plain steps, start at 0.1·N(0, I), columns as they come).
-    alpha : float, default=0.0
-        L2 penalty, alpha/2·‖w‖², on scaled columns; never on an intercept.
-    max_iter : int, default=300
-        Epochs.
-    step_rule : {"auto", "normalised", "clipped", "polyak", "plain"}
-        See `outvote.learning.Steps`.
-    step_size : "auto" or float
-        Length of the first step (0.1; 0.3 for a metric), or factor of the gradient where the rule is plain (0.1).
-    schedule : {"auto", "constant", "cosine", "inverse"}
-        How it shrinks; *inverse* satisfies the conditions of Theorem 2.
-    momentum : float, default=0.0
-        Share of the last direction that is kept.
-    middle : "auto" or float
-        Share of the blocks, in the middle of the risks, whose gradient is taken; 0 is the median block alone. It is
-        narrowed by itself where corrupt blocks could reach into it.
-    average : "auto" or bool
-        Return the mean of the last half of the path.
-    scaling : "auto" or bool
-        Centre and scale the columns, robustly, inside. Coefficients are in the units of the columns as they came.
-    init : {"auto", "zero", "normal"} or ndarray
-        Start: no knowledge, 0.1·N(0, I), or coefficients given.
-    polish : "auto" or bool
-        Refit without the most suspect rows, as many as may be corrupt, and keep the refit unless the vote of the blocks
-        finds it much worse. By default pairs are refitted, single rows are not.
-    early_stopping : bool, default=False
-        Stop when the median risk on rows held out stops falling, and keep the best parameter.
-    validation_fraction : float, default=0.2
-        Share of the rows held out for that.
-    n_iter_no_change : int, default=20
-        Epochs without progress after which to stop.
-    tol : float, default=1e-4
-        What counts as progress, relative to the risk.
-    warm_start : bool, default=False
-        Start from the last fit.
-    callbacks : sequence of callable, optional
-        Called with an `outvote.learning.State` after each epoch; one that returns True stops.
-    verbose : int, default=0
-        1 shows a progress bar.
-    random_state : int, RandomState or None
-        Seed."""
-
-DEVICE_PARAMETER = """device : str or torch.device, optional
-        Where the descent runs: "cuda", say, or "cpu" (torch on the processor), which need the extra `torch`. None is
-        numpy. Rows go there once and keep their dtype; what is learnt comes back as numpy. The host waits at the end,
-        and after every epoch with `early_stopping`, `callbacks` or `verbose`."""
-
-COMMON_ATTRIBUTES = """n_blocks_ : int or tuple of int
-        Blocks, of each class where the classes are dealt separately.
-    plan_ : BlockPlan, GridPlan or tuple of BlockPlan
-        The same, with the reason: ``print(plan_.explain())``.
-    history_ : dict
-        One entry an epoch: ``train_risk`` (of the median block), ``selected_blocks``, ``held_out_risk``, ``step``.
-    selection_counts_ : ndarray
-        How often each row sat in a chosen block; few is suspect.
-    row_losses_ : ndarray
-        Loss of each row under the fit; for pairs, its mean loss with rows that were chosen often.
-    outlier_scores_ : ndarray
-        In standard deviations, high is suspect: a third of how seldom the row was chosen, or its loss and how far out
-        it lies in its columns together, if that is more. They turn round where the fit is captured.
-    n_iter_ : int
-        Epochs run.
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn."""
 
 
 class RobustnessWarning(UserWarning):
@@ -147,18 +49,6 @@ class RobustnessWarning(UserWarning):
     >>> print(caught[0].category.__name__, "-", str(caught[0].message)[:20])
     RobustnessWarning - 17 blocks of 2 rows:
     """
-
-
-def documented(cls: type[Any]) -> type[Any]:
-    """Write the common parameters and attributes into a learner's docstring."""
-    if cls.__doc__:
-        for name, text in (
-            ("{parameters}", COMMON_PARAMETERS),
-            ("{device}", DEVICE_PARAMETER),
-            ("{attributes}", COMMON_ATTRIBUTES),
-        ):
-            cls.__doc__ = cls.__doc__.replace(name, text)
-    return cls
 
 
 class RobustLearner(BaseEstimator):  # type: ignore[misc]
@@ -281,10 +171,10 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         fewest = 2 * n_corrupt + 1
         if fewest > most:
             plan_blocks(n_rows, asked, degree=degree)  # refuses, and says what works
-        k, reason = fewest, "2·n_corrupt + 1 blocks: the largest blocks that corrupt rows cannot outvote."
-        if degree == 2 and n_rows // k > _MOST_PAIRED:
-            k = _odd(-(-n_rows // _MOST_PAIRED))
-            reason = f"Blocks of at most {_MOST_PAIRED} rows: pairs of larger ones cost more than they tell."
+        k = blocks_for(n_rows, n_corrupt, degree)
+        reason = "2·n_corrupt + 1 blocks: the largest blocks that corrupt rows cannot outvote."
+        if k > fewest:
+            reason = f"Blocks of at most {MOST_PAIRED} rows: pairs of larger ones cost more than they tell."
         return BlockPlan(n_rows, k, n_corrupt, degree, "drop", "learning", reason)
 
     def _cells(self, rows: Array, targets: Array, n_all: int, groups: Array | None) -> tuple[list[Cell], Any]:
@@ -564,93 +454,6 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "n_blocks_")
 
 
-def corrupt_in_share(count: int, n_rows: int, n_all: int, degree: int) -> int:
-    """Return how many of some rows, drawn at random from all, may be corrupt: two standard deviations above the mean.
-
-    Examples
-    --------
-    >>> corrupt_in_share(20, 80, 100, 1), corrupt_in_share(20, 10, 100, 2)
-    (20, 2)
-    """
-    share = n_rows / n_all
-    likely = math.ceil(count * share + 2 * math.sqrt(count * share * (1 - share)))
-    return max(0, min(count, likely, (n_rows // degree - 1) // 2))
-
-
-def partners_for(n_rows: int) -> int:
-    """Return against how many rows the loss of a pair's row is taken: the fewer, the more rows there are."""
-    fewest, most, in_all = _PARTNERS
-    return min(max(fewest, in_all // n_rows), most)
-
-
-def mean_losses(problem: Problem, theta: Array, partners: Array) -> Array:
-    """Return the mean loss of each row with some others."""
-    loss: Any = problem.loss
-    scores, targets = loss.scores(problem.design, theta), problem.targets
-    losses = np.empty(len(scores))
-    strip = max(1, 2**16 // max(1, scores[partners].size))
-    for low in range(0, len(scores), strip):
-        i = np.s_[low : low + strip]
-        values = loss.value(scores[i, None], scores[None, partners], targets[i, None], targets[None, partners])
-        losses[i] = values.mean(axis=1)
-    return losses
-
-
-def outlier_scores(
-    counts: Array, losses: Array, distances: Array, rows: Array, n_epochs: int, n_corrupt: int = 0
-) -> Array:
-    """Return, for each row, the larger of two suspicions in standard deviations, taken without the largest values.
-
-    A row that sits in chosen blocks less often than others spoils its blocks; this counts a third. A row with a large
-    loss is not explained by the fit, and one far out in its columns may be a wrong unit: these two add up. Each is
-    blind where others see.
-    """
-    chosen = counts[rows]
-    share, usual = chosen.mean() / max(n_epochs, 1), np.median(chosen, overwrite_input=True)
-    del chosen
-    spread = math.sqrt(max(n_epochs * share * (1 - share), 1.0))
-    scores = np.zeros(len(counts))
-    for values in (losses, distances):
-        middle, scale = _middle_and_spread(values, max(1, len(values) - n_corrupt))
-        for low in range(0, len(values), _AT_ONCE):
-            part = np.s_[low : low + _AT_ONCE]
-            scores[part] += np.maximum((values[part] - middle) / scale, 0.0)
-    for low in range(0, len(rows), _AT_ONCE):
-        some = rows[low : low + _AT_ONCE]
-        seldom = (usual - counts[some]) / (3 * spread)  # by chance alone some are chosen seldom
-        scores[some] = np.maximum(scores[some], seldom)
-    return scores
-
-
-def _middle_and_spread(values: Array, n_kept: int) -> tuple[float, float]:
-    """Return the median of the finite values, and the standard deviation of the smallest ones."""
-    finite = values[np.isfinite(values)]
-    if not finite.size:
-        return -math.inf, 1.0
-    middle = float(np.median(finite, overwrite_input=True))
-    finite.sort()
-    kept = finite[:n_kept]
-    kept -= kept.mean()
-    return middle, math.sqrt(float(kept @ kept) / len(kept)) or 1.0
-
-
-def most_copies(x: Array, targets: Array) -> tuple[int, int]:
-    """Return how often the most frequent row (with its target) comes, and where it comes first."""
-    weights = np.random.default_rng(0).standard_normal(x.shape[1] + 1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        keys = (x @ weights[:-1].astype(x.dtype)).astype(np.float64, copy=False)
-        keys += weights[-1] * targets
-    ordered = np.sort(keys)
-    again = np.flatnonzero(ordered[1:] == ordered[:-1])
-    if not len(again):
-        return 1, 0
-    starts = np.flatnonzero(np.diff(again, prepend=-2) != 1)
-    longest = int(np.argmax(np.diff(starts, append=len(again))))
-    run = np.flatnonzero(keys == ordered[again[starts[longest]]])
-    alike = (x[run] == x[run[0]]).all(axis=1) & (targets[run] == targets[run[0]])
-    return int(alike.sum()), int(run[0])
-
-
 class _Host:
     """Where a fit runs without a device; `outvote.torch.descent.OnDevice` has the same names."""
 
@@ -697,7 +500,3 @@ def _given_blocks(n_blocks: Any, most: int, n_rows: int, degree: int) -> int:
             f"n_blocks={n_blocks} leaves fewer than {degree} rows for a block: with {n_rows} rows the most is {most}"
         )
     return int(n_blocks)
-
-
-def _odd(k: int) -> int:
-    return k + 1 - k % 2

@@ -255,6 +255,27 @@ class Descended:
 Callback = Callable[[State], Any]
 
 
+class Watch:
+    """Looks at a descent after each epoch: keeps the best parameter on rows held out, and says when to stop."""
+
+    def __init__(
+        self, start: Array, settings: Settings, callbacks: Sequence[Callback], history: History, first_epoch: int
+    ):
+        self.settings, self.callbacks, self.history = settings, callbacks, history
+        self.best, self.best_risk, self.best_epoch = start, math.inf, first_epoch
+
+    def stops(self, state: State) -> bool:
+        """Return whether a callback stops the descent, or patience is at its end."""
+        settings, judged = self.settings, state.held_out_risk
+        if judged is not None:
+            self.history.held_out_risk.append(judged)
+            if judged < self.best_risk - settings.tol * abs(self.best_risk if math.isfinite(self.best_risk) else 1.0):
+                self.best, self.best_risk, self.best_epoch = state.theta, judged, state.epoch
+        asked = [callback(state) is True for callback in self.callbacks]  # every one is called
+        impatient = judged is not None and settings.patience and state.epoch - self.best_epoch >= settings.patience
+        return any(asked) or bool(impatient)
+
+
 def descend(
     problem: Problem,
     start: Array,
@@ -319,7 +340,8 @@ def descend(
     steps, last = settings.steps, first_epoch + settings.n_epochs
     theta, velocity = start.copy(), np.zeros_like(start)
     counts = np.zeros(len(problem.targets), dtype=np.int32)
-    history, best, best_risk, best_epoch = History(), theta, math.inf, first_epoch
+    history = History()
+    watch = Watch(theta, settings, callbacks, history, first_epoch)
     total, n_averaged, epoch = np.zeros_like(start), 0, first_epoch
     ignored = np.errstate(over="ignore", invalid="ignore")
     with _progress(settings.n_epochs, verbose) as advance, ignored, fast.one_thread():
@@ -337,22 +359,13 @@ def descend(
             theta = moved
             if settings.average and 2 * (epoch + 1 - first_epoch) > settings.n_epochs:
                 total, n_averaged = total + theta, n_averaged + 1
-            judged = None
-            if held_out is not None:
-                judged = held_out.median_risk(theta, rng)
-                history.held_out_risk.append(judged)
-                if judged < best_risk - settings.tol * abs(best_risk if math.isfinite(best_risk) else 1.0):
-                    best, best_risk, best_epoch = theta, judged, epoch
+            judged = None if held_out is None else held_out.median_risk(theta, rng)
             advance(risk)
-            state = State(epoch, last, theta, risk, judged, history.step[-1])
-            stops = [callback(state) is True for callback in callbacks]  # every one is called
-            if any(stops):
-                break
-            if held_out is not None and settings.patience and epoch - best_epoch >= settings.patience:
+            if watch.stops(State(epoch, last, theta, risk, judged, history.step[-1])):
                 break
     ended = epoch + 1
     if held_out is not None:
-        theta = best
+        theta = watch.best
     elif n_averaged:
         theta = problem.loss.project(total / n_averaged)
     _check_progress(problem, [start] if reference is None else [start, reference], theta, rng)

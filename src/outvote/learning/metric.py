@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 
 from outvote.assumptions import Bounded
 from outvote.kernels import Kernel
-from outvote.learning.base import RobustLearner, documented
+from outvote.learning.base import RobustLearner
 from outvote.learning.classes import warn_of_small_classes
 from outvote.learning.losses import DistanceHinge, MetricHinge, square_norm
+from outvote.learning.parameters import documented
 from outvote.learning.scaling import ScaledRows
 from outvote.results import RobustEstimate
 from outvote.risk import certify_risk

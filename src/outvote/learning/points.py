@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from outvote.assumptions import Bounded
 from outvote.contamination import Contamination
-from outvote.learning.base import RobustLearner, corrupt_in_share, documented
+from outvote.learning.base import RobustLearner
 from outvote.learning.classes import warn_of_small_classes
 from outvote.learning.dealing import Cell
 from outvote.learning.losses import (
@@ -29,6 +29,8 @@ from outvote.learning.losses import (
     sigmoid,
     softmax,
 )
+from outvote.learning.parameters import documented
+from outvote.learning.planning import corrupt_in_share
 from outvote.learning.scaling import ScaledRows, robust_centre_and_scale
 from outvote.results import RobustEstimate
 from outvote.risk import certify_risk

@@ -16,10 +16,13 @@ from outvote.assumptions import Bounded
 from outvote.blocks import plan_blocks
 from outvote.contamination import Contamination
 from outvote.kernels import Kernel
-from outvote.learning.base import RobustLearner, _given_blocks, corrupt_in_share, documented, partners_for
+from outvote.learning.base import RobustLearner, _given_blocks
 from outvote.learning.dealing import Cell
 from outvote.learning.losses import PAIR_LOSSES, loss_of
+from outvote.learning.parameters import documented
+from outvote.learning.planning import corrupt_in_share
 from outvote.learning.scaling import ScaledRows
+from outvote.learning.suspicion import partners_for
 from outvote.plans import BlockPlan, GridPlan
 from outvote.results import RobustEstimate
 from outvote.risk import certify_risk

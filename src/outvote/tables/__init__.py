@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Literal
 
-from outvote.tables.base import Scan
+from outvote.tables.questions import Scan
 
 Hash = Literal["portable", "native"]
 

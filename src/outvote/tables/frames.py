@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.labels import group_codes
 from outvote.partition import hash_coefficients, hash_rows
-from outvote.summary import BlockSummary, GroupedBlockSummary, group_codes
+from outvote.summary import BlockSummary, GroupedBlockSummary
 from outvote.tables.base import ANSWER, Engine, Key, Query, Tally, check_name
 
 #: Rows read at once.

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from outvote.contamination import Contamination
-from outvote.learning.base import _MOST_PAIRED, _odd
 from outvote.learning.dealing import middle_blocks
+from outvote.learning.planning import blocks_for
 
 
 class BatchPlan(NamedTuple):
@@ -85,9 +85,7 @@ def plan_batch(
     elif 2 * n_corrupt + 1 > most:
         raise _too_small(contamination, n_corrupt, n_rows, degree)
     else:
-        n_blocks = 2 * n_corrupt + 1
-        if degree == 2 and n_rows // n_blocks > _MOST_PAIRED:
-            n_blocks = _odd(-(-n_rows // _MOST_PAIRED))
+        n_blocks = blocks_for(n_rows, n_corrupt, degree)
     return BatchPlan(n_blocks, n_rows // n_blocks, middle_blocks(n_blocks, n_corrupt, share))
 
 

@@ -1,7 +1,7 @@
-"""Kernels in Triton for what plain torch does in several passes; each has a plain form in `outvote.torch.descent`.
+"""Kernels in Triton for what plain torch does in several passes; each has a plain form in `outvote.torch.risks`.
 
 Triton comes with torch for CUDA. Where it is missing, or the numbers are not float32 on such a device, nothing here
-is used. The kernels need such a device: `benchmarks/gpu.py` compares each with its plain form there.
+is used. The kernels need such a device: `tests/torch/test_gpu.py` compares each with its plain form there.
 """
 
 # Triton reads annotations as code: kernels carry none but its own.
@@ -116,40 +116,39 @@ if triton is not None:  # pragma: no cover
         tl.store(y_of + at, tl.load(targets + number), mask=at < count)
 
     @triton.jit
-    def _places(n_blocks, size, ROWS: tl.constexpr, LANES: tl.constexpr):
-        """Return the rows and the blocks of a program, and which of them there are: lanes are blocks."""
+    def _own(s_of, y_of, n_blocks, size, ROWS: tl.constexpr, LANES: tl.constexpr):
+        """Return the rows and blocks of a program, which of them there are, where they lie, scores and targets."""
         block = tl.program_id(0) * LANES + tl.arange(0, LANES)[None, :]
         row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)[:, None]
-        return row, block, (row < size) & (block < n_blocks)
+        inside = (row < size) & (block < n_blocks)
+        at = row.to(tl.int64) * n_blocks + block
+        return (
+            row,
+            block,
+            inside,
+            at,
+            tl.load(s_of + at, mask=inside, other=0),
+            tl.load(y_of + at, mask=inside, other=0),
+        )
 
     @triton.jit
-    def _turn_of(y, z, LOSS: tl.constexpr):
-        turn = (z - y).to(tl.float32)
+    def _met(s_of, y_of, s, y, row, block, inside, n_blocks, size, step, LOSS: tl.constexpr):
+        """Return the gap to the rows so many places on, in a circle, and which way it is wrong."""
+        other = row + step
+        at = tl.where(other < size, other, other - size).to(tl.int64) * n_blocks + block
+        gap = s - tl.load(s_of + at, mask=inside, other=0)
+        turn = (tl.load(y_of + at, mask=inside, other=0) - y).to(tl.float32)
         if LOSS < 2:
             turn = tl.where(turn > 0, 1.0, tl.where(turn < 0, -1.0, 0.0))
-        return turn
+        return gap, turn
 
     @triton.jit
-    def _pair_sums(
-        s_of,
-        y_of,
-        sums,
-        n_blocks,
-        size,
-        LOSS: tl.constexpr,
-        ROWS: tl.constexpr,
-        LANES: tl.constexpr,
-    ):
-        """Every row meets the next half of its block, in a circle."""
-        row, block, inside = _places(n_blocks, size, ROWS, LANES)
-        at = row.to(tl.int64) * n_blocks + block
-        s, y = tl.load(s_of + at, mask=inside, other=0), tl.load(y_of + at, mask=inside, other=0)
+    def _pair_sums(s_of, y_of, sums, n_blocks, size, LOSS: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr):
+        """Every row meets the next half of its block."""
+        row, block, inside, _, s, y = _own(s_of, y_of, n_blocks, size, ROWS, LANES)
         total = tl.zeros((ROWS, LANES), dtype=tl.float32)
         for step in range(1, size // 2 + 1):
-            other = row + step
-            at = tl.where(other < size, other, other - size).to(tl.int64) * n_blocks + block
-            gap = s - tl.load(s_of + at, mask=inside, other=0)
-            turn = _turn_of(y, tl.load(y_of + at, mask=inside, other=0), LOSS)
+            gap, turn = _met(s_of, y_of, s, y, row, block, inside, n_blocks, size, step, LOSS)
             if LOSS == 0:
                 margin = turn * gap
                 cost = tl.where(margin > 0, margin, 0.0) + tl.log(1 + tl.exp(-tl.abs(margin)))
@@ -162,32 +161,18 @@ if triton is not None:  # pragma: no cover
         tl.store(sums + tl.program_id(1) * n_blocks + block, total, mask=block < n_blocks)
 
     @triton.jit
-    def _pair_slopes(
-        s_of,
-        y_of,
-        slopes,
-        n_blocks,
-        size,
-        LOSS: tl.constexpr,
-        ROWS: tl.constexpr,
-        LANES: tl.constexpr,
-    ):
-        row, block, inside = _places(n_blocks, size, ROWS, LANES)
-        own = row.to(tl.int64) * n_blocks + block
-        s, y = tl.load(s_of + own, mask=inside, other=0), tl.load(y_of + own, mask=inside, other=0)
+    def _pair_slopes(s_of, y_of, slopes, n_blocks, size, LOSS: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr):
+        row, block, inside, at, s, y = _own(s_of, y_of, n_blocks, size, ROWS, LANES)
         total = tl.zeros((ROWS, LANES), dtype=tl.float32)
         for step in range(1, size):
-            other = row + step
-            at = tl.where(other < size, other, other - size).to(tl.int64) * n_blocks + block
-            gap = s - tl.load(s_of + at, mask=inside, other=0)
-            turn = _turn_of(y, tl.load(y_of + at, mask=inside, other=0), LOSS)
+            gap, turn = _met(s_of, y_of, s, y, row, block, inside, n_blocks, size, step, LOSS)
             if LOSS == 0:
                 total += turn / (1 + tl.exp(-turn * gap))
             else:
                 total += tl.where(1 + turn * gap > 0, turn, 0.0)
         if LOSS == 2:
             total = total * s * (1 - s)
-        tl.store(slopes + own, total, mask=inside)
+        tl.store(slopes + at, total, mask=inside)
 
     @triton.jit
     def _pull(

@@ -1,0 +1,58 @@
+"""Run the code of the documentation: that of a page, which must print what the page shows, and a script's figures."""
+
+import contextlib
+import io
+import re
+import runpy
+import shlex
+
+BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def blocks_of(page):
+    """Return the language and the text of every fence of a page."""
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def check_page(page):
+    """Run the code of a page, compare what it prints with what the page shows, and return how often that was."""
+    names: dict[str, object] = {}
+    printed = ""
+    checked = 0
+    for language, text in blocks_of(page):
+        if language == "python":
+            assert not printed, f"the page does not show {printed!r}"
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                exec(compile(text, page.name, "exec"), names)
+            printed = output.getvalue()
+        elif language == "console":
+            command, shown = re.fullmatch(r"\$ outvote ([^\n]*)\n(.*)", text, re.DOTALL).groups()
+            assert typed(command) == shown
+            checked += 1
+        elif language == "" and printed:
+            assert text == printed
+            printed, checked = "", checked + 1
+    assert not printed, f"the page does not show {printed!r}"
+    return checked
+
+
+def typed(command):
+    """Return what the command prints."""
+    from typer.testing import CliRunner
+
+    from outvote.cli import app
+
+    return CliRunner().invoke(app, shlex.split(command)).stdout
+
+
+def draw(script):
+    """Run a script of the gallery, which must draw something."""
+    import matplotlib.pyplot as plt
+
+    plt.switch_backend("agg")
+    try:
+        runpy.run_path(str(script))
+        assert plt.get_fignums()
+    finally:
+        plt.close("all")
