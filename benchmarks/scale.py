@@ -35,7 +35,7 @@ ENGINES: dict[str, tuple[float, float, float]] = {
     "pyarrow": (1e8, 1e7, 1e7),
     "DuckDB, Parquet": (1e8, 1e8, 1e7),
     "DuckDB, Parquet, 1 GB": (1e8, 1e8, 1e8),
-    "Dask, Parquet, 2 workers": (1e8, 1e8, 1e7),
+    "Dask, Parquet, 2 workers": (1e8, 1e8, 1e8),
 }
 
 
@@ -95,11 +95,11 @@ def question(engine: str, data: Any, what: int) -> Callable[[], Any]:
 
 @contextmanager
 def cluster() -> Iterator[Any]:
-    """Two worker processes of one thread each."""
+    """Two worker processes of one thread each, in 300 MB each."""
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, memory_limit="2GB", dashboard_address=None) as workers,
+        LocalCluster(n_workers=2, threads_per_worker=1, memory_limit="300MB", dashboard_address=":0") as workers,
         Client(workers) as client,
     ):
         yield client

@@ -26,6 +26,7 @@ from outvote.votes import (
     unequal_radius,
     variance_shortfall,
 )
+from outvote.votes.median import _first
 
 UNIT = FiniteVariance(1.0)
 ASSUMPTIONS = [
@@ -419,6 +420,97 @@ def test_huber_radius_of_equal_blocks_agrees_with_unequal():
         float(median_radius(101, 0, 10, **kwargs)), rel=1e-9
     )
     assert float(huber_radius(101, 10, huber_rates=[0.1], **kwargs)) == math.inf
+
+
+def halved_radius(n_bad, sizes, *, log_delta, assume, adversary, alternative, huber_rates=None):
+    """The same block by block, halving all of the range there is, until nothing is left to halve."""
+    sizes = np.array(sizes, dtype=float)
+    n, m = (int(a) for a in threshold(len(sizes), n_bad, adversary))
+    tail = assume.tail(sizes)
+    untouched = (1 - huber_rates[0]) ** sizes if huber_rates else np.ones(len(sizes))
+
+    def holds(t, log_d, sides):
+        p = np.sort(1 - untouched + untouched * tail.tail_probability(t, sides=sides))[::-1][:n]
+        if m == 1:
+            with np.errstate(divide="ignore"):
+                return np.log1p(-p).sum() >= np.log1p(-np.exp(log_d))
+        return p.sum() <= n * min(float(p_star(log_d, n, m)), (m - 1) / n)
+
+    def smallest(log_d, sides):
+        low, high = math.log(tail.sd.max()) - 40, math.log(tail.sd.max()) + 345
+        if not holds(math.exp(high), log_d, sides):
+            return math.inf
+        for _ in range(70):
+            middle = (low + high) / 2
+            low, high = (low, middle) if holds(math.exp(middle), log_d, sides) else (middle, high)
+        return math.exp(high)
+
+    if alternative == "two-sided":
+        radius = min(smallest(log_delta, 2), smallest(log_delta - math.log(2), 1))
+    else:
+        radius = smallest(log_delta, 1)
+    radius *= 1 + 1e-9 + 1e-16 * len(sizes)
+    if huber_rates:
+        return radius
+    terms = {"log_delta": log_delta, "assume": assume, "adversary": adversary, "alternative": alternative}
+    return min(radius, float(median_radius(len(sizes), n_bad, sizes.min(), **terms)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=25)
+    | st.lists(st.integers(90, 110), min_size=1, max_size=25)
+    | st.lists(st.sampled_from([1, 10**6]), min_size=3, max_size=25),
+    share=st.floats(0, 0.499),
+    log_delta=st.floats(-600, -0.01) | st.floats(-5, -1),
+    assume=st.sampled_from([*ASSUMPTIONS, FiniteVariance(1e-90), Bounded(0, 1e90, variance=1e100)]),
+    adversary=st.sampled_from(["oblivious", "adaptive"]),
+    alternative=st.sampled_from(["two-sided", "less"]),
+    rate=st.none() | st.floats(0, 0.05),
+)
+def test_unequal_radius_is_the_one_found_by_halving(sizes, share, log_delta, assume, adversary, alternative, rate):
+    n_bad = 0 if rate is not None else int(share * len(sizes))
+    kwargs = {"log_delta": log_delta, "assume": assume, "adversary": adversary, "alternative": alternative}
+    kwargs["huber_rates"] = None if rate is None else [rate]
+    found = unequal_radius(n_bad, sizes, **kwargs)
+    assert found == pytest.approx(halved_radius(n_bad, sizes, **kwargs), rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize(
+    "assume", [SubGaussian(1.0), Bounded(0, 1, variance=0.01), FiniteKurtosis(3.0, sd=1.0)], ids=str
+)
+@pytest.mark.parametrize("n_bad", [0, 1, 2])
+def test_probabilities_below_every_float_are_not_taken_for_zero(assume, n_bad):
+    for log_delta in (-1500.0, -2000.0):
+        small = unequal_radius(n_bad, [9, 10, 11, 12, 12], log_delta=log_delta, assume=assume)
+        large = unequal_radius(n_bad, [9, 10, 11, 12, 12], log_delta=-600.0, assume=assume)
+        assert small >= large * math.sqrt(log_delta / -600.0)
+
+
+def test_a_radius_too_large_for_a_float_is_infinite():
+    assert unequal_radius(0, [1, 2], log_delta=-600.0, assume=FiniteVariance(1e300)) == math.inf
+    assert unequal_radius(0, [1, 2], log_delta=-1e-17, assume=UNIT, alternative="less") < 1e-7
+
+
+@pytest.mark.parametrize(
+    "excess",
+    [
+        lambda s: -s,
+        lambda s: math.inf if s < 0 else -math.inf,
+        lambda s: 1.0 if s < 0 else -1e-300,
+        lambda s: 1e-9 if s < 0 else -1e9 * s,
+        lambda s: 1 - math.exp(min(2 * s, 700.0)),
+        lambda s: -math.expm1(60 * min(s, 10.0)),
+        lambda s: -(s**9),
+    ],
+)
+@pytest.mark.parametrize("guess", [(-1.0, 1.0), (0.0, 0.0), (-8.0, -7.0), (5.0, 9.0), (-99.0, 999.0)])
+def test_the_end_of_a_search_is_on_the_safe_side(excess, guess):
+    for at in (0.0, 3.7, -20.1, 330.3):
+        found = _first(lambda s, at=at: excess(s - at), guess[0] + at, guess[1] + at, 345.0)
+        assert excess(found - at) <= 0 < excess(found - 1.2e-13 - at)
+    assert _first(lambda s: excess(s - 5), guess[0] + 5, guess[1] + 5, 4.9) == math.inf
+    assert _first(lambda s: excess(s + 50), guess[0] - 50, guess[1] - 50, 9.0) == -40.0
 
 
 # Complete grids.

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import pickle
 import signal
 import sys
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import outvote as ov
+from outvote.partition import hash_rows
 from outvote.tables import cluster as module
 
 dask = pytest.importorskip("dask")
@@ -24,6 +29,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 SAME = {"rel": 1e-12, "abs": 0}
 N = 6000
+LIMIT = 300_000_000
 NAME = 'it\'s "x.y"; DROP TABLE source -- Größe'
 
 
@@ -34,8 +40,8 @@ def client():
         distributed.LocalCluster(
             n_workers=2,
             threads_per_worker=1,
-            memory_limit="300MB",
-            dashboard_address=None,
+            memory_limit=LIMIT,
+            dashboard_address=":0",
             processes=True,
             silence_logs=logging.CRITICAL,
         ) as cluster,
@@ -183,15 +189,124 @@ def test_difference(client, files):
         assert found.radius == pytest.approx(same.radius, rel=1e-8)
 
 
-@pytest.mark.parametrize("bucket", [2**24, 9000])
+def make_room(monkeypatch, n_bytes):
+    """Let every worker hold so many bytes of rows, and record the blocks of every round."""
+    rounds, one = [], module.ClusterEngine._round
+
+    def recorded(self, question):
+        rounds.append(question.edges)
+        return one(self, question)
+
+    monkeypatch.setattr(module, "_SHARE", n_bytes / LIMIT)
+    monkeypatch.setattr(module, "_ROOM", n_bytes)
+    monkeypatch.setattr(module.ClusterEngine, "_round", recorded)
+    return rounds
+
+
+@pytest.mark.parametrize(("room", "n_rounds"), [(2**24, (1, 1)), (9000, (3, 6))])
 @pytest.mark.parametrize("where", ["files", "frame"])
-def test_u_statistics_bring_the_rows_of_a_block_together(monkeypatch, client, files, bucket, where):
-    monkeypatch.setattr(module, "_BUCKET", bucket)
+def test_u_statistics_bring_the_rows_of_a_block_together(monkeypatch, client, files, room, n_rounds, where):
+    rounds = make_room(monkeypatch, room)
     frame = rows()
     scan = ov.scan(files, client=client) if where == "files" else ov.scan(dd.from_pandas(frame, npartitions=5))
-    for kernel in ("gini", "variance"):
-        expected = ov.u_statistic(frame["y"].to_numpy(), kernel=kernel, contamination=20, rng=5, partition="hash")
-        close(scan.u_statistic("y", kernel, contamination=20, rng=5), expected)
+    expected = ov.u_statistic(frame["y"].to_numpy(), kernel="gini", contamination=20, rng=5, partition="hash")
+    close(scan.u_statistic("y", "gini", contamination=20, rng=5), expected)
+    assert n_rounds[0] <= len(rounds) <= n_rounds[1]
+    expected = ov.u_statistic(frame["y"].to_numpy(), kernel="variance", contamination=20, rng=5, partition="hash")
+    close(scan.u_statistic("y", "variance", contamination=20, rng=5), expected)
+
+
+def test_pairs_of_columns_by_row_id_in_rounds(monkeypatch, client, tmp_path):
+    rounds = make_room(monkeypatch, 30_000)
+    frame = rows()
+    mixed = frame.sample(frac=1, random_state=1)
+    expected = ov.u_statistic(frame[["x", "y"]], kernel="kendall", contamination=20, rng=5, partition="hash")
+    for source, where in (
+        (write(tmp_path, mixed, row_group=150), client),
+        (dd.from_pandas(mixed.reset_index(drop=True), npartitions=6), None),
+    ):
+        rounds.clear()
+        found = ov.scan(source, row_id="id", client=where).u_statistic(["x", "y"], "kendall", contamination=20, rng=5)
+        close(found, expected)
+        assert len(rounds) > 2
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 50), min_size=1, max_size=4).filter(any),
+    n_blocks=st.integers(1, 40) | st.sampled_from([300, 70_000]),
+    n_bytes=st.integers(400, 6000),
+    n_buckets=st.integers(1, 5),
+    by_id=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_rounds_give_every_block_once_and_whole(sizes, n_blocks, n_bytes, n_buckets, by_id, seed):
+    rng = np.random.default_rng(seed)
+    n = sum(sizes)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n), "id": rng.permutation(n) * 10**9})
+    frame.loc[rng.integers(n, size=n // 9), "a"] = [np.nan, np.inf][seed % 2]
+    row_id = "id" if by_id else None
+    query = module.Query(("a", "b"))
+    edges = np.cumsum([0, *sizes])
+    parts = dd.concat([dd.from_pandas(frame.iloc[a:b], npartitions=1) for a, b in itertools.pairwise(edges)])
+    with pytest.MonkeyPatch.context() as patch:
+        rounds = make_room(patch, n_bytes)
+        patch.setattr(module, "_BUCKETS", n_buckets)
+        patch.setattr(module, "_HASHED", 7)
+        found = [
+            (block, values)
+            for _, block, values in module.cluster_engine(parts, row_id, None).blocks(query, {(): n_blocks}, seed)
+        ]
+    ids = frame["id"].to_numpy() if by_id else np.arange(n)
+    labels = hash_rows(ids, seed) % n_blocks
+    numbers = frame[["a", "b"]].to_numpy()
+    expected = {
+        block: sorted((i, *row) for i, row in zip(ids[labels == block], numbers[labels == block], strict=True))
+        for block in set(labels[np.isfinite(numbers).all(axis=1)].tolist())
+    }
+    assert sorted(block for block, _ in found) == sorted(expected)
+    for block, values in found:
+        assert values.tolist() == [[a, b] for _, a, b in expected[block] if np.isfinite(a)]
+    joined = [edge for some in rounds for edge in some[:-1]] + [rounds[-1][-1]]
+    assert joined == sorted(set(joined))
+    assert (joined[0], joined[-1]) == (0, n_blocks)
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 30])
+def test_no_round_has_more_rows_than_there_is_room_for(monkeypatch, n_workers):
+    # 6000 rows of a float and two bytes for the block.
+    rounds = make_room(monkeypatch, 1500)
+    engine = module.cluster_engine(dd.from_pandas(rows(), npartitions=2), None, None)
+    monkeypatch.setattr(engine, "_room", lambda: [1500] * n_workers)
+    sizes = {block: len(values) for _, block, values in engine.blocks(module.Query(("y",)), {(): 997}, 5)}
+    held = [10 * sum(sizes.get(block, 0) for block in range(edges[0], edges[-1])) for edges in rounds]
+    assert sum(held) == 10 * N
+    assert len(held) == pytest.approx(10 * N / (1500 * n_workers), abs=1)
+    assert max(held) <= 1.3 * 1500 * n_workers
+    assert all(len(edges) - 1 <= max(16, 2 * n_workers) for edges in rounds)
+
+
+def test_room_is_a_share_of_the_memory_of_each_worker(client, files):
+    def room(limits):
+        workers = {str(i): {"memory_limit": limit} for i, limit in enumerate(limits)}
+        engine = module.ClusterEngine(module._Files(module.paths_of(files)), None, client)
+        engine._client = SimpleNamespace(scheduler_info=lambda n_workers: {"workers": workers})
+        return engine._room()
+
+    assert room([1200, 2400, 0, None]) == [100, 200, 2**28, 2**28]
+    assert room([]) == [2**28]
+    assert module.ClusterEngine(module._Files(module.paths_of(files)), None, client)._room() == [LIMIT // 12] * 2
+    assert module.ClusterEngine(module._Files(module.paths_of(files)), None, None)._room() == [2**28]
+
+
+@pytest.mark.parametrize(("n_tasks", "n_pieces"), [(None, 17), (100, 17), (16, 17), (5, 6), (1, 1)])
+def test_row_groups_are_read_together_in_few_tasks(files, n_tasks, n_pieces):
+    source = module._Files(module.paths_of(files))
+    pieces = source.pieces(["y"], n_tasks)
+    assert len(pieces) == n_pieces
+    singles = [piece[0] for _, piece in source.pieces(["y"], None)]
+    assert [group for _, piece in pieces for group in piece] == singles
+    assert [number for number, _ in pieces] == [singles.index(piece[0]) for _, piece in pieces]
 
 
 def test_a_frame_on_a_cluster(client):
@@ -302,16 +417,16 @@ def test_what_is_no_number_is_refused_before_anything_is_read(files, client):
 
 
 def test_row_ids_are_integers(tmp_path, files, client):
-    for source, given in ((files, client), (dd.from_pandas(rows()), None)):
+    for source, where in ((files, client), (dd.from_pandas(rows()), None)):
         with pytest.raises(TypeError, match="row_id='y' must be a column of integers"):
-            ov.scan(source, row_id="y", client=given)
+            ov.scan(source, row_id="y", client=where)
         with pytest.raises(ValueError, match="row_id='key' is not a column: there are 'x', 'y'"):
-            ov.scan(source, row_id="key", client=given)
+            ov.scan(source, row_id="key", client=where)
     frame = rows().astype({"id": "Int64"})
     frame.loc[77, "id"] = pd.NA
-    for source, given in ((write(tmp_path, frame), client), (dd.from_pandas(frame), None)):
+    for source, where in ((write(tmp_path, frame), client), (dd.from_pandas(frame), None)):
         with pytest.raises(ValueError, match="row_id='id' is NULL in some rows"):
-            ov.scan(source, row_id="id", client=given).mean("x", rng=5)
+            ov.scan(source, row_id="id", client=where).mean("x", rng=5)
 
 
 def test_files_that_cannot_be_read(tmp_path, client):
@@ -380,8 +495,20 @@ def test_tasks_have_names(client, files):
     }
 
 
+def test_tasks_of_a_round_have_names(monkeypatch, client, files):
+    make_room(monkeypatch, 9 * N)  # of 9 bytes each, and there are two workers: half of the 16 buckets of a round
+    with distributed.get_task_stream(client) as stream:
+        ov.scan(files, client=client).u_statistic("y", "gini", contamination=20, rng=5)
+    names = Counter(dask.utils.key_split(task["key"]) for task in stream.data)
+    assert {name: names[name] for name in ("outvote-split", "outvote-shuffle", "outvote-bucket")} == {
+        "outvote-split": 9,
+        "outvote-shuffle": 72,
+        "outvote-bucket": 8,
+    }
+
+
 def test_summaries_travel_and_rows_do_not(files):
-    piece = module.RowGroup(module.paths_of(files)[0], 0)
+    piece = [module.RowGroup(module.paths_of(files)[0], 0)]
     question = module._Question(module.Query(("x",)), None, {(): 51}, 5)
     assert len(pickle.dumps(module._summed(piece, 0, question))) < 51 * 24 + 600
     question = module._Question(module.Query(("x",), ("h",)), None, {0: 51, 1: 31, 2: 99}, 5)
@@ -431,8 +558,8 @@ def bits(result):
     return b"".join(np.asarray(value).tobytes() for value in values)
 
 
-def fatal(path, prefix):
-    """A plugin that kills the first worker to finish its second task of a kind, losing what it has done."""
+def fatal(path, prefix, last):
+    """A plugin that kills the first worker to finish so many tasks of a kind, losing what it has done."""
 
     class Fatal(distributed.WorkerPlugin):
         name = "fatal"
@@ -442,7 +569,7 @@ def fatal(path, prefix):
             if not str(key).startswith(prefix) or finish != "memory":
                 return
             self.finished += 1
-            if self.finished == 2:
+            if self.finished == last:
                 try:
                     with open(path, "x") as file:
                         file.write(str(os.getpid()))
@@ -454,13 +581,17 @@ def fatal(path, prefix):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process is killed by a signal")
-@pytest.mark.parametrize("kind", ["summary", "merge", "shuffle"])
-def test_a_worker_that_dies_in_the_middle_changes_no_bit(monkeypatch, tmp_path, files, client, kind):
-    monkeypatch.setattr(module, "_BUCKET", 9000)
+@pytest.mark.parametrize(
+    ("kind", "last"),
+    # A round has 16 buckets: whoever has made 18 is beyond the first.
+    [("summary", 2), ("merge", 2), ("shuffle", 2), ("bucket", 18)],
+)
+def test_a_worker_that_dies_in_the_middle_changes_no_bit(monkeypatch, tmp_path, files, client, kind, last):
+    rounds = make_room(monkeypatch, 7000)
     scan = ov.scan(files, client=client)
 
     def ask():
-        if kind == "shuffle":
+        if kind in ("split", "shuffle", "bucket"):
             return bits(scan.u_statistic("y", "gini", contamination=20, rng=5))
         if kind == "merge":
             table = scan.mean("x", ["g", "h"], contamination=9, rng=5)
@@ -468,9 +599,11 @@ def test_a_worker_that_dies_in_the_middle_changes_no_bit(monkeypatch, tmp_path, 
         return bits(scan.mean("x", contamination=20, rng=5))
 
     quiet = ask()
+    n_rounds = len(rounds)
+    assert n_rounds == 0 or n_rounds > 3
     client.wait_for_workers(2, timeout=30)
     before = set(client.run(os.getpid).values())
-    client.register_plugin(fatal(str(tmp_path / "killed"), f"outvote-{kind}"))
+    client.register_plugin(fatal(str(tmp_path / "killed"), f"outvote-{kind}", last))
     try:
         assert ask() == quiet
         victim = int((tmp_path / "killed").read_text())

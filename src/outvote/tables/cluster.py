@@ -2,18 +2,21 @@
 
 A part of the rows is summed up where it is read, and the summaries are merged in pairs of neighbours. The pairs are
 settled before the work begins, so that the answer is the same to the last bit whoever does it, and however often.
+
+For a U-statistic the rows of a block are brought together, as many blocks in a round as the workers have room for.
+Every round reads all rows again, and keeps those of its blocks: more rows take more rounds, not more memory.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import operator
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -24,15 +27,23 @@ from outvote.partition import hash_rows
 from outvote.summary import BlockSummary, GroupedBlockSummary
 from outvote.tables.base import Engine, Key, Query, Tally
 from outvote.tables.duck import paths_of
-from outvote.tables.frames import EagerEngine, added, by_block, summary_of
+from outvote.tables.frames import EagerEngine, added, summary_of
 
 #: Rows that a worker turns into arrays at once.
 _BATCH = 2**17
-#: Bytes of the rows that are brought here at once for a U-statistic, roughly.
-_BUCKET = 2**24
+#: Rows that it hashes at once: the memory of larger arrays is mapped anew every time, which takes longer than the hash.
+_HASHED = 2**13
+#: The share of its memory limit that a worker holds of the rows of a U-statistic: it needs as much again to move them,
+#: and the libraries take more than half of a small limit.
+_SHARE = 1 / 12
+#: Bytes that it holds where no limit is known.
+_ROOM = 2**28
+#: Buckets of blocks in a round, or two for each worker where that is more; they are brought here one at a time.
+_BUCKETS = 16
 
 Rows = tuple[NDArray[np.float64], Sequence[NDArray[Any]], NDArray[np.int64]]
-Shuffled = tuple[NDArray[np.float64], NDArray[np.int64]]
+#: Rows of a range of blocks, sorted by block: its number in the range, values, and ids unless they are in that order.
+Shuffled = tuple[NDArray[Any], NDArray[np.float64], NDArray[np.int64] | None]
 
 
 def cluster_engine(source: Any, row_id: str | None, client: Any) -> Engine:
@@ -61,9 +72,12 @@ class _Partitions:
     def __str__(self) -> str:
         return f"Dask frame of {_number(self._frame.npartitions, 'partition')}"
 
-    def pieces(self, columns: list[str]) -> list[Any]:
-        """Return what a task is given to read: partitions to be computed, with these columns alone."""
-        return list(self._frame[columns].to_delayed())
+    def pieces(self, columns: list[str], n_tasks: int | None) -> list[tuple[int, Any]]:
+        """Return what tasks are given to read, partitions with these columns alone, each with its number.
+
+        However few tasks are asked for, each has one: a worker would have to hold all of its partitions at once.
+        """
+        return list(enumerate(self._frame[columns].to_delayed()))
 
     def answer(self, table: Any) -> Any:
         """Make a Dask dataframe of a table in memory."""
@@ -93,8 +107,11 @@ class _Files:
     def __str__(self) -> str:
         return f"{_number(len(self._row_groups), 'row group')} of {_number(self._n_files, 'Parquet file')}"
 
-    def pieces(self, columns: list[str]) -> list[Any]:
-        """Return what a task is given to read: row groups, after a look at the types of these columns."""
+    def pieces(self, columns: list[str], n_tasks: int | None) -> list[tuple[int, Any]]:
+        """Return what tasks are given to read, after a look at the types of these columns, with the first's number.
+
+        It is a row group, or, for about `n_tasks` tasks, several that follow each other.
+        """
         for path, schema in self._others.items():
             for name in columns:
                 kind = schema.field(name).type if name in schema.names else None
@@ -104,7 +121,8 @@ class _Files:
                         f"{path!r} has {there} column {name!r}, {self._first!r} a {self._schema.field(name).type} one: "
                         "scan files with the same columns"
                     )
-        return list(self._row_groups)
+        step = max(1, len(self._row_groups) // (n_tasks or len(self._row_groups) or 1))
+        return [(i, self._row_groups[i : i + step]) for i in range(0, len(self._row_groups), step)]
 
     def answer(self, table: Any) -> Any:
         """Leave an Arrow table as it is."""
@@ -185,26 +203,43 @@ class ClusterEngine(Engine):
     def blocks(
         self, query: Query, n_blocks: Mapping[Key, int], seed: int
     ) -> Iterator[tuple[Key, int, NDArray[np.float64]]]:
-        """Bring the rows of each block together on a worker, a range of blocks in one place, and fetch each in turn."""
+        """Bring the rows of each block together on a worker, in rounds that it has room for, and fetch them in turn."""
+        n, room = n_blocks[()], self._room()
+        bytes_a_row = 8 * len(query.columns) + np.min_scalar_type(n).itemsize + (0 if self._row_id is None else 8)
+        n_bytes, in_round = bytes_a_row * sum(self._counted_lengths(query)), max(_BUCKETS, 2 * len(room))
+        n_buckets = min(n, max(1, math.ceil(n_bytes * in_round / sum(room))))
+        edges = tuple(n * j // n_buckets for j in range(n_buckets + 1))
+        for low in range(0, n_buckets, in_round):
+            some = edges[low : low + in_round + 1]
+            yield from self._round(_Question(query, self._row_id, dict(n_blocks), seed, some))
+
+    def _room(self) -> list[int]:
+        """Bytes of rows that each worker may hold."""
+        limits = [None]
+        if self._client is not None:
+            workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+            limits = [worker["memory_limit"] for worker in workers] or limits
+        return [max(1, int(limit * _SHARE)) if limit else _ROOM for limit in limits]
+
+    def _round(self, question: _Question) -> Iterator[tuple[Key, int, NDArray[np.float64]]]:
         import dask
         from dask import delayed
 
-        n_bytes = 8 * (len(query.columns) + 1) * sum(self._counted_lengths(query))
-        n_buckets = min(n_blocks[()], max(1, math.ceil(n_bytes / _BUCKET)))
         run = _Run()
-        parts = self._tasks(run, "split", _split, _Question(query, self._row_id, dict(n_blocks), seed, n_buckets))
+        parts = self._tasks(run, "split", _split, question, len(question.edges) - 1)
         waiting = []
-        for j in range(n_buckets):
+        for j, (low, high) in enumerate(itertools.pairwise(question.edges)):
             picked = [
                 delayed(operator.getitem)(part, j, dask_key_name=run.name("shuffle", j, i))
                 for i, part in enumerate(parts)
             ]
-            waiting.append(delayed(_bucket)(picked, dask_key_name=run.name("bucket", j)))
+            waiting.append(delayed(_bucket)(picked, high - low, dask_key_name=run.name("bucket", j)))
         waiting = list(dask.persist(*waiting) if self._client is None else self._client.persist(waiting))
-        waiting.reverse()
-        while waiting:
-            values, ids = self._computed(waiting.pop())
-            yield from by_block(values, ids, n_blocks[()], seed)
+        for low in question.edges[:-1]:
+            counts, values = self._computed(waiting.pop(0))
+            starts = np.append(0, counts.cumsum())
+            for block in np.flatnonzero(counts).tolist():
+                yield (), low + block, values[starts[block] : starts[block + 1]]
 
     # --- tasks -------------------------------------------------------------------------------------------
 
@@ -214,18 +249,20 @@ class ClusterEngine(Engine):
         assert self._lengths is not None
         return self._lengths
 
-    def _tasks(self, run: _Run, name: str, function: Callable[..., Any], question: _Question) -> list[Any]:
-        """One task for each part of the rows: its number of rows and its summary, say."""
+    def _tasks(
+        self, run: _Run, name: str, function: Callable[..., Any], question: _Question, n_tasks: int | None = None
+    ) -> list[Any]:
+        """One task for each part of the rows, its number of rows and its summary, say; or fewer if these will do."""
         from dask import delayed
 
         shared = delayed(question, name=run.name("question"), traverse=False)
-        pieces = self._source.pieces(question.columns)
-        firsts = [0] * len(pieces)
+        pieces = self._source.pieces(question.columns, n_tasks)
+        firsts: Sequence[int] = ()
         if question.seed is not None and self._row_id is None:
-            firsts = list(accumulate(self._counted_lengths(question.query), initial=0))[:-1]
+            firsts = list(itertools.accumulate(self._counted_lengths(question.query), initial=0))
         return [
-            delayed(function)(piece, first, shared, dask_key_name=run.name(name, i))
-            for i, (piece, first) in enumerate(zip(pieces, firsts, strict=True))
+            delayed(function)(piece, firsts[number] if firsts else 0, shared, dask_key_name=run.name(name, i))
+            for i, (number, piece) in enumerate(pieces)
         ]
 
     def _merged(self, name: str, function: Callable[..., Any], merge: Callable[..., Any], question: _Question) -> Any:
@@ -265,13 +302,16 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Question:
-    """What is asked of every part: a count, or, where there is a seed, a summary or the rows in buckets."""
+    """What is asked of every part: a count, or, where there is a seed, a summary or the rows of some blocks.
+
+    Bucket j holds the blocks from ``edges[j]`` up to ``edges[j + 1]``.
+    """
 
     query: Query
     row_id: str | None = None
     n_blocks: Mapping[Key, int] | None = None
     seed: int | None = None
-    n_buckets: int = 1
+    edges: tuple[int, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -299,9 +339,9 @@ class _Part(EagerEngine):
 
 
 def _parts(piece: Any, first: int, question: _Question) -> Iterator[_Part]:
-    """Cut a partition or a row group into parts that are small enough to be turned into arrays."""
-    if isinstance(piece, RowGroup):
-        tables = piece.tables(question.columns)
+    """Cut a partition or row groups into parts that are small enough to be turned into arrays."""
+    if isinstance(piece, list):
+        tables = (table for group in piece for table in group.tables(question.columns))
     else:
         tables = (piece.iloc[low : low + _BATCH] for low in range(0, len(piece), _BATCH))
     for table in tables:
@@ -343,20 +383,45 @@ def _summaries_merged(a: Any, b: Any) -> Any:
 
 @fast.numpy_only()
 def _split(piece: Any, first: int, question: _Question) -> list[Shuffled]:
-    """Deal the finite rows to buckets, each of which holds a range of blocks."""
+    """Pick the finite rows of the blocks that are asked for, and deal them to buckets, sorted by block."""
     assert question.n_blocks is not None
     assert question.seed is not None
-    parts = [(values, ids) for values, _, ids in _rows(piece, first, question)]
-    values, ids = _bucket([(np.empty((0, len(question.query.columns))), np.empty(0, dtype=np.int64)), *parts])
-    keep = np.isfinite(values).all(axis=1)
-    values, ids = values[keep], ids[keep]
-    n_blocks = question.n_blocks[()]
-    buckets = hash_rows(ids, question.seed) % n_blocks * question.n_buckets // n_blocks
-    order = np.argsort(buckets, kind="stable")
-    edges = np.searchsorted(buckets[order], np.arange(1, question.n_buckets))
-    return [(values[mine], ids[mine]) for mine in np.split(order, edges)]
+    low, high = question.edges[0], question.edges[-1]
+    kind = np.min_scalar_type(high - low)  # sorted without comparisons where two bytes suffice
+    some: list[Any] = [(np.empty(0, kind), np.empty((0, len(question.query.columns))), np.empty(0, np.int64))]
+    for values, _, ids in _rows(piece, first, question):
+        for i in range(0, len(ids), _HASHED):
+            part, numbers = values[i : i + _HASHED], ids[i : i + _HASHED]
+            found = hash_rows(numbers, question.seed) % question.n_blocks[()]
+            keep = (found >= low) & (found < high) & np.isfinite(part).all(axis=1)
+            some.append(((found[keep] - low).astype(kind), part[keep], numbers[keep]))
+    blocks, values, ids = (np.concatenate(arrays) for arrays in zip(*some, strict=True))
+    order = np.argsort(blocks, kind="stable")
+    starts = (np.array(question.edges[:-1]) - low).astype(kind)
+    buckets = []
+    for start, mine in zip(starts, np.split(order, np.searchsorted(blocks[order], starts[1:])), strict=True):
+        buckets.append((blocks[mine] - start, values[mine], None if question.row_id is None else ids[mine]))
+    return buckets
 
 
-def _bucket(parts: Sequence[Shuffled]) -> Shuffled:
-    """Bring rows together."""
-    return np.concatenate([values for values, _ in parts]), np.concatenate([ids for _, ids in parts])
+def _bucket(parts: Sequence[Shuffled], n_blocks: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Bring the rows of each block together, in the order of their ids, and count them.
+
+    Parts without ids come in that order. Rows are put where they belong one part at a time: sorting all of them would
+    take three times their memory.
+    """
+    counts, n_rows = np.zeros(n_blocks, dtype=np.intp), sum(len(blocks) for blocks, _, _ in parts)
+    for blocks, _, _ in parts:
+        counts += np.bincount(blocks, minlength=n_blocks)
+    values, ids = np.empty((n_rows, parts[0][1].shape[1])), np.empty(n_rows, dtype=np.int64)
+    free = counts.cumsum() - counts  # where the next row of each block goes
+    for blocks, some, numbers in parts:
+        here = np.bincount(blocks, minlength=n_blocks)
+        places = (free - here.cumsum() + here)[blocks] + np.arange(len(blocks))
+        values[places] = some
+        if numbers is not None:
+            ids[places] = numbers
+        free += here
+    if parts[0][2] is not None:
+        values = values[np.lexsort((ids, np.repeat(np.arange(n_blocks), counts)))]
+    return counts, values
