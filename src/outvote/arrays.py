@@ -69,12 +69,23 @@ def rows_of(x: Any, rows: NDArray[Any] | slice) -> Any:
     return namespace(x).take(x, like(rows, x), axis=0)
 
 
+def some_rows(x: Any, count: int, seed: int) -> NDArray[Any]:
+    """Draw rows of a tensor, one may come twice, and bring them to the host."""
+    import torch
+
+    drawn = torch.Generator(device=x.device).manual_seed(seed % 2**63)
+    return to_host(x[torch.randint(len(x), (count,), generator=drawn, device=x.device)])
+
+
 def median(x: Any) -> Any:
     """Take numpy's median over the first axis."""
     if isinstance(x, np.ndarray):
         return np.median(x, axis=0)
-    ordered = namespace(x).sort(x, axis=0)
-    return ordered[(len(x) - 1) // 2] / 2 + ordered[len(x) // 2] / 2
+    if x.ndim > 1:
+        ordered = namespace(x).sort(x, axis=0)
+        return ordered[(len(x) - 1) // 2] / 2 + ordered[len(x) // 2] / 2
+    below = x.median()  # selected, not sorted; torch takes the lower of two
+    return below if len(x) % 2 else below / 2 - (-x).median() / 2
 
 
 def at_home(result: RobustEstimate, x: Any) -> RobustEstimate:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.arrays import median, to_host
 from outvote.assumptions import Assumption, Bounded, FiniteKurtosis, FiniteVariance, one_assumption
 from outvote.certificate import Certificate, Provenance
 from outvote.contamination import Adversary
@@ -57,7 +58,7 @@ def vote_on_means(
     `assume` has an entry, an assumption or None, for each column; `spread` knows the scale where that does not.
     """
     shape = block_values.shape[1:]
-    kinds = {id(one): one for one in assume}
+    kinds = dict(zip(map(id, assume), assume, strict=True))
     kind_of = np.fromiter(map(id, assume), dtype=np.int64, count=len(assume))
     unscaled = any(_needs_a_scale(one, plan) for one in kinds.values())
     sds = spread.sds() if unscaled else np.empty(0)
@@ -81,9 +82,9 @@ def vote_on_means(
     common = assume[0] if all(one == assume[0] for one in kinds.values()) else tuple(assume)
     certificate = finish(radii, plan, common, ask, "plug-in" if unscaled else "certified")
     if all(one.vote == "median" for one in ballots.values()):
-        estimate = median_of(block_values)
+        estimate = median_of(block_values) if isinstance(block_values, np.ndarray) else to_host(median(block_values))
     else:
-        columns = block_values.reshape(len(block_values), -1)
+        columns = to_host(block_values).reshape(len(block_values), -1)
         counted = [
             ballots[kind].scaled(float(scale[j])).count(columns[:, j]) for j, kind in enumerate(kind_of.tolist())
         ]

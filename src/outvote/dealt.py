@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +17,8 @@ from outvote.arrays import rows_of
 
 Indices = NDArray[np.intp]
 
+#: Rows of so many numbers are read as fast in any order.
+_LONG = 512
 #: Rows of this many values are added where they are, not gathered.
 WIDE = 65
 #: Numbers that a product adds up faster than a sum does.
@@ -88,14 +90,13 @@ class Partition(Sequence[Indices]):
 
     def sums(self, x: NDArray[Any], scale: float = 1.0) -> NDArray[np.float64]:
         """Sum the rows of each block, times `scale`, in float64; few rows are gathered at a time."""
+        if self.order is None and self.one_size and scale == 1.0:
+            return _added(x[: len(self) * int(self.sizes[0])].reshape(len(self), -1, *x.shape[1:]))
         width = math.prod(x.shape[1:])
         if self.order is not None and scale == 1.0 and width >= WIDE and x.flags.c_contiguous and x.dtype.isnative:
             ready = fast.compiled(2e-9 * x.size)
             if ready is not None:
                 return self._sums_of_wide_rows(ready, x.reshape(len(x), width)).reshape(-1, *x.shape[1:])
-        if self.order is None and self.one_size and scale == 1.0:
-            used = x[: len(self) * int(self.sizes[0])]
-            return _added(used.reshape(len(self), -1, *x.shape[1:]))
         sums = np.empty((len(self), *x.shape[1:]))
         for blocks in blocks_by_size([self]):
             step = max(1, _GATHERED // (int(self.sizes[blocks[0]]) * width))
@@ -107,7 +108,12 @@ class Partition(Sequence[Indices]):
         return sums
 
     def _sums_of_wide_rows(self, ready: ModuleType, x: NDArray[Any]) -> NDArray[np.float64]:
-        """Add each row to its block, in the order of the rows; in parts, so that rounding errors stay small."""
+        """Add up the rows of each block, or each row to its block; in parts, so that rounding errors stay small."""
+        assert self.order is not None
+        if x.shape[1] >= _LONG:
+            sums = np.zeros((len(self), x.shape[1]))
+            ready.add_blocks(x, self.order, self._starts, sums)
+            return sums
         sums, part = np.zeros((len(self), x.shape[1])), np.empty((len(self), x.shape[1]))
         labels, step = self.labels, 256 * len(self)
         for low in range(0, len(x), step):
@@ -126,8 +132,13 @@ class Partition(Sequence[Indices]):
 def _added(stack: NDArray[Any]) -> NDArray[np.float64]:
     """Sum over the second axis, in float64; short sums are faster as a product."""
     if stack.ndim == 2 and stack.dtype == np.float64 and stack.shape[1] <= _SHORT:
-        return stack @ np.ones(stack.shape[1])
+        return stack @ _ones(stack.shape[1])
     return np.add.reduce(stack, axis=1, dtype=np.float64)
+
+
+@cache
+def _ones(size: int) -> NDArray[np.float64]:
+    return np.ones(size)
 
 
 def blocks_by_size(partitions: Sequence[Partition]) -> Iterator[Indices]:

@@ -22,8 +22,8 @@ Remainder = Literal["drop", "spread"]
 
 #: Values added at once: the totals of a group stay in the cache.
 _GROUP = 65_536
-#: Consecutive values that are dealt together.
-_SEGMENT = 1024
+#: Consecutive values that are dealt together: so many, or more where a group has more than so many segments of them.
+_SEGMENT, _SEGMENTS = 1024, 64
 #: Stretches of the rows that a group takes its segments from.
 _STRETCHES = 16
 #: Every block takes as many rows of a group as any other: with few groups that would show.
@@ -90,7 +90,8 @@ class Segments(OnePass):
         self._ranks = _shuffles(rng, self._n_groups, n_segments)
         self._offsets = rng.integers(self._group, size=self._n_groups)
         self._n_deals = min(most_deals, -(-min(wanted, many) // places))
-        self._deals = rng.integers(self._n_deals, size=self._n_groups)
+        # Groups of one deal follow one another: what is read next is near.
+        self._deals = np.sort(rng.integers(self._n_deals, size=self._n_groups))
         self._orders: list[Indices] = []
         self._steps = self._from = np.empty(0, dtype=np.int64)
         if stepped:
@@ -209,7 +210,7 @@ class Segments(OnePass):
 
 def _segments_of(group: int, columns: int) -> int:
     """How many segments a group is cut into: as many from each stretch, with few rows left over."""
-    usual = max(1, _SEGMENT // columns)
+    usual = max(1, _SEGMENT // columns, group // _SEGMENTS)
     each = range(max(1, group * 2 // (3 * usual * _STRETCHES)), max(1, group * 3 // (2 * usual * _STRETCHES)) + 1)
     return min((_STRETCHES * m for m in each), key=lambda n_segments: group % n_segments)
 

@@ -213,7 +213,7 @@ def block_means_of(rows: NDArray[Any], dealt: Partition) -> NDArray[np.float64]:
 
     A sum of finite numbers that is not finite has overflowed: it is then taken again on scaled rows.
     """
-    if is_tensor(rows):
+    if not isinstance(rows, np.ndarray):
         return _means_of_tensor(rows, dealt)
     sizes: Any = int(dealt.sizes[0]) if dealt.one_size else dealt.sizes.reshape(-1, *(1,) * (rows.ndim - 1))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -230,12 +230,14 @@ def block_means_of(rows: NDArray[Any], dealt: Partition) -> NDArray[np.float64]:
     return means
 
 
-def _means_of_tensor(rows: Any, dealt: Partition) -> NDArray[np.float64]:
+def _means_of_tensor(rows: Any, dealt: Partition) -> Any:
     """The same on a device, where the rows stay; rows whose sums overflow are averaged on the host."""
-    from outvote.torch.forms import sums_of_tensor
+    from outvote.torch.forms import means_of_tensor
 
-    means = sums_of_tensor(rows, dealt) / dealt.sizes.reshape(-1, *(1,) * (rows.ndim - 1))
-    if not np.isfinite(means).all() or not namespace(rows).all(namespace(rows).isfinite(dealt.rest(rows))):
+    means = means_of_tensor(rows, dealt)
+    # Nothing is waited for before both sums are on their way.
+    total = namespace(rows).sum(dealt.rest(rows), dtype=namespace(rows).float64) + namespace(means).sum(means)
+    if not math.isfinite(total):
         screen(rows, "raise", 0, "x")
         return block_means_of(to_host(rows), dealt)
     return means
@@ -297,7 +299,7 @@ def per_column(assume: Any, n_columns: int) -> list[Any]:
 
 def _distinct(assume: Sequence[Any]) -> list[Any]:
     """Return the assumptions, one for all columns that share it."""
-    return list({id(one): one for one in assume}.values())
+    return list(dict(zip(map(id, assume), assume, strict=True)).values())
 
 
 def within_bounds(rows: NDArray[Any], n_corrupt: int, assume: Sequence[Any], name: str) -> tuple[NDArray[Any], str]:

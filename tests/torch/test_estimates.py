@@ -6,6 +6,7 @@ import torch
 
 import outvote as ov
 from outvote import arrays
+from outvote.torch.deals import deal_long
 
 SAMPLES = {"one": (1000,), "pairs": (400, 2), "two": (600, 450), "vectors": (120, 90)}
 
@@ -183,3 +184,34 @@ def test_a_long_tensor_is_dealt_where_it_is(monkeypatch):
     x[7] = float("nan")
     with pytest.raises(ValueError, match="the first is row 7"):
         ov.mean(x, contamination=50)
+
+
+@pytest.mark.parametrize("n_blocks", [500, 501])
+@pytest.mark.parametrize("remainder", ["drop", "spread"])
+@pytest.mark.parametrize("vote", ["median", "soft"])
+def test_blocks_of_a_long_tensor_vote(monkeypatch, n_blocks, remainder, vote):
+    """What its own blocks, brought to the host, say: estimate, radius and sizes."""
+    monkeypatch.setattr(arrays, "on_device", arrays.is_tensor)
+    n = 2**20 + 99
+    x = torch.randn(n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    options = {"contamination": 50, "n_blocks": n_blocks, "remainder": remainder, "vote": vote, "rng": 3}
+    options["assume"] = ov.FiniteVariance(1.0)
+    found, here = ov.mean(x, **options), ov.mean(x.numpy(), **options)
+    values, sizes = found.block_values.numpy(), found.block_sizes
+    assert sizes.sum() == (n if remainder == "spread" else n - n % n_blocks)
+    assert np.ptp(sizes) == (1 if remainder == "spread" else 0)
+    assert found.radius == here.radius
+    assert values.std() * np.sqrt(sizes[0]) == pytest.approx(1, abs=0.15)
+    if vote == "median":
+        assert found.estimate == pytest.approx(np.median(values), rel=1e-14)
+    assert abs(found.estimate - here.estimate) < 0.01
+
+
+def test_a_nan_in_no_block_is_found_too(monkeypatch):
+    monkeypatch.setattr(arrays, "on_device", arrays.is_tensor)
+    x = torch.zeros(2**20 + 99, dtype=torch.float64)
+    deal = deal_long(x, 501, "drop", 3, 0)
+    left = int(deal.left_out[0])
+    x[left] = torch.nan
+    with pytest.raises(ValueError, match=f"the first is row {left}"):
+        ov.mean(x, contamination=50, n_blocks=501, rng=3)

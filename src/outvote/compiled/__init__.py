@@ -25,6 +25,7 @@ from outvote.compiled.pairs import (
     metric_pulls,
 )
 from outvote.compiled.partitions import (
+    add_blocks,
     add_drawn,
     add_moments,
     add_places,
@@ -42,6 +43,7 @@ from outvote.compiled.votes import (
 )
 
 __all__ = [
+    "add_blocks",
     "add_drawn",
     "add_moments",
     "add_places",

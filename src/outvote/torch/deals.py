@@ -181,10 +181,17 @@ class Deal(OnePass):
 
     @property
     def sizes(self) -> Indices:
-        """Rows in each block."""
-        sizes = np.full(len(self), self.n_rows // len(self))
-        sizes[self._extra_blocks.cpu().numpy()] += 1
+        """Rows in each block; read only where all have as many, which takes no memory."""
+        sizes = np.broadcast_to(self.n_rows // len(self), len(self))
+        if len(self._extra):
+            sizes = sizes.copy()
+            sizes[self._extra_blocks.cpu().numpy()] += 1
         return sizes
+
+    @property
+    def one_size(self) -> bool:
+        """Whether all blocks have as many rows."""
+        return not len(self._extra)
 
     def _not_taken(self) -> Tensor:
         return torch.cat([run.not_taken(n) for run, n in zip(self.runs, self._lengths, strict=True)])

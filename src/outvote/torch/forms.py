@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.arrays import is_tensor, namespace, rows_of, to_host
+from outvote.arrays import is_tensor, like, namespace, rows_of, to_host
 from outvote.dealt import Indices, Partition, blocks_by_size
 from outvote.kernels import Kernel
 from outvote.torch.deals import Deal
@@ -27,15 +27,15 @@ _SIDE = 2048
 _ORDINARY = 1e200
 
 
-def sums_of_tensor(x: Any, dealt: Partition) -> NDArray[np.float64]:
-    """Sum the rows of each block in float64, where they are."""
+def means_of_tensor(x: Any, dealt: Partition) -> Any:
+    """Average each block in float64, where the rows are; only those of long tensors stay there."""
     if isinstance(dealt, Deal):
-        return to_host(dealt.tensor_sums(x))
+        return dealt.tensor_sums(x) / (int(dealt.sizes[0]) if dealt.one_size else like(dealt.sizes, x))
     xp = namespace(x)
-    sums = np.empty((len(dealt), *x.shape[1:]))
+    means = np.empty((len(dealt), *x.shape[1:]))
     for blocks in blocks_by_size([dealt]):
-        sums[blocks] = to_host(xp.sum(_stack(x, dealt, blocks), axis=1, dtype=xp.float64))
-    return sums
+        means[blocks] = to_host(xp.sum(_stack(x, dealt, blocks), axis=1, dtype=xp.float64)) / dealt.sizes[blocks[0]]
+    return means
 
 
 def on_tensors(kernel: Kernel, rows: Sequence[Any], dealt: Sequence[Partition], grid: str) -> NDArray[np.float64]:

@@ -83,14 +83,15 @@ def ballot(
         smallest = tuple(int(size.min()) for size in sizes)
         return _remembered_grid(tuple(map(len, sizes)), tuple(n_bad), smallest, _key(terms))
     n_blocks, bad = len(sizes[0]), sum(n_bad)
-    equal = all(size.min() == size.max() for size in sizes)
+    ends = [(int(size[0]),) * 2 if size.strides == (0,) else (int(size.min()), int(size.max())) for size in sizes]
+    equal = all(low == high for low, high in ends)
     if vote == "median" and not equal:
         return Ballot(vote, unequal_radius(bad, tuple(sizes), **terms))
     if vote == "soft" and not equal:
         sds = terms["assume"].tail(tuple(size.astype(np.float64) for size in sizes), terms["degrees"]).sd
         return _soft(n_blocks, bad, soft_scale(np.broadcast_to(sds, (n_blocks,)), bad, terms["adversary"]), terms)
     # Equal sizes, or the smallest for all.
-    smallest = tuple(int(size.min()) for size in sizes)
+    smallest = tuple(low for low, _ in ends)
     return _remembered(vote, n_blocks, bad, smallest, _key(terms))
 
 

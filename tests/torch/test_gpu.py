@@ -1,0 +1,216 @@
+"""What runs on a CUDA device only: kernels in Triton, recorded epochs, tensors that never leave it.
+
+Everything here is skipped on a machine without such a device.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+import outvote as ov
+from outvote.learning import Settings
+from outvote.learning.dealing import Cell
+from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
+from outvote.torch import MedianBlockLoss, block_means, fused, median_block_loss
+from outvote.torch.deals import Deal
+from outvote.torch.descent import DeviceProblem, Epochs, _part
+from outvote.torch.graphs import Recorder
+from outvote.torch.rows import DeviceRows
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+
+LOSSES = [PairLogistic(), PairHinge(), ProductHinge(), MetricHinge()]
+
+
+def rows(*shape, seed=0, dtype=torch.float32):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype).cuda()
+
+
+def problem(loss, n_rows, columns, size, chosen=3):
+    x = rows(n_rows, columns).cpu().numpy()
+    y = x[:, 0] + x[:, -1]
+    targets = np.digitize(y, [-0.5, 0.5]) if loss.name == "metric" else np.round(y, 1).astype(float)
+    placed = DeviceRows(x, np.zeros(columns), np.ones(columns), "cuda")
+    return DeviceProblem(placed, targets, loss, [Cell((np.arange(n_rows),), n_rows // size, chosen, clipped=True)])
+
+
+def theta_of(loss, columns):
+    theta = rows(columns, columns, seed=1) / columns if loss.name == "metric" else rows(columns, seed=1)
+    return theta @ theta.T if loss.name == "metric" else theta
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("size", [2, 5, 25, 33, 100])
+@pytest.mark.parametrize("columns", [3, 40, 300])
+def test_kernels_give_the_numbers_of_plain_torch(loss, size, columns):
+    posed = problem(loss, 4000, columns, size)
+    plain, quick = (_part(posed, np.random.default_rng(0), use_fused).form for use_fused in (False, True))
+    assert fused.available(plain.x)
+    theta = theta_of(loss, columns)
+    blocks = torch.randperm(4000, device="cuda")[: 4000 // size * size].view(size, -1)
+    scores = plain.scores(theta)
+    torch.testing.assert_close(quick.risks(scores, blocks), plain.risks(scores, blocks), rtol=1e-4, atol=1e-5)
+    for clipped in (False, True):
+        one, two = (form.gradient(scores, blocks[:, :21], clipped) for form in (quick, plain))
+        assert float((one - two).norm()) <= 1e-4 * float(two.norm()) + 1e-6
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_recorded_epochs_are_those_that_were_launched(loss):
+    ends = []
+    for recorded in (False, True):
+        part = _part(problem(loss, 3000, 12, 5), np.random.default_rng(0))
+        recorder = Recorder(part.dealt.generator) if recorded else None
+        epochs = Epochs(part, torch.as_tensor(loss.start(12, 1)).float().cuda(), Settings(n_epochs=60), 0, recorder)
+        with torch.no_grad():
+            for epoch in range(60):
+                epochs.run(epoch)
+        ends.append(epochs)
+        if recorded:
+            assert epochs._replays
+            assert None not in epochs._replays.values()
+    launched, replayed = ends
+    assert torch.equal(launched.selected, replayed.selected)
+    torch.testing.assert_close(replayed.theta, launched.theta, rtol=1e-5, atol=1e-6)
+
+
+def test_a_recording_that_fails_leaves_the_generators_usable():
+    generator = torch.Generator(device="cuda").manual_seed(0)
+    values = torch.zeros(3, device="cuda")
+
+    def waits():
+        values.add_(torch.rand(3, device="cuda", generator=generator))
+        values.sum().item()
+
+    with pytest.raises(RuntimeError):
+        Recorder(generator)(waits)
+    torch.rand(3, device="cuda", generator=generator)
+    torch.rand(3, device="cuda")
+    assert torch.isfinite(rows(5) + 1).all()
+
+
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_no_epoch_waits_for_the_device(loss):
+    part = _part(problem(loss, 3000, 12, 5), np.random.default_rng(0))
+    start = torch.as_tensor(loss.start(12, 1)).float().cuda()
+    epochs = Epochs(part, start, Settings(n_epochs=60), 0, Recorder(part.dealt.generator))
+    with torch.no_grad():
+        for epoch in range(30):
+            epochs.run(epoch)
+        torch.cuda.synchronize()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            for epoch in range(30, 60):
+                epochs.run(epoch)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+
+def test_learners_on_the_device_resist_and_say_whom():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 8)).astype(np.float32)
+    y = x @ np.arange(8.0) + rng.normal(size=3000)
+    x[:60], y[:60] = 50.0, -500.0
+    ranker = ov.RobustRanker(contamination=60, device="cuda", random_state=0).fit(x, y)
+    again = ov.RobustRanker(contamination=60, device="cuda", random_state=0).fit(x, y)
+    np.testing.assert_array_equal(ranker.coef_, again.coef_)
+    assert ranker.score(x[60:], y[60:]) > 0.93
+    assert ranker.outlier_scores_[:60].min() > np.median(ranker.outlier_scores_[60:])
+    labels = np.digitize(x[:, 0], [-0.5, 0.5])
+    metric = ov.RobustMetricLearner(contamination=60, device="cuda", random_state=0).fit(x, labels)
+    found = metric.mahalanobis_matrix()
+    assert np.linalg.eigvalsh(found).min() > -1e-6
+    assert found[0, 0] > 3 * np.diag(found)[1:].max()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("spread", [False, True])
+@pytest.mark.parametrize(
+    ("n_rows", "n_blocks"), [(10_000, 7), (300_000, 101), (2**20 + 99, 1001), (10**6, 20_001), (10**6, 40_000)]
+)
+def test_sums_of_a_deal_are_those_of_its_labels(n_rows, n_blocks, spread, dtype):
+    x = rows(n_rows, dtype=dtype)
+    deal = Deal(n_rows, n_blocks, x.device, torch.Generator(device="cuda").manual_seed(0), spread)
+    labels, values = deal.labels, x.cpu().double().numpy()
+    expected = np.bincount(labels[labels >= 0], weights=values[labels >= 0], minlength=n_blocks)
+    np.testing.assert_allclose(deal.tensor_sums(x).cpu(), expected, rtol=1e-6, atol=1e-6 * np.sqrt(n_rows / n_blocks))
+    sizes = np.bincount(labels[labels >= 0], minlength=n_blocks)
+    np.testing.assert_array_equal(sizes, deal.sizes)
+
+
+def test_a_tensor_that_is_strided_is_summed_too():
+    x = rows(2, 300_000)
+    generator = torch.Generator(device="cuda")
+    one = block_means(x.t()[:, 1], 101, generator=generator.manual_seed(3))
+    two = block_means(x[1].clone(), 101, generator=generator.manual_seed(3))
+    torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("options", [{}, {"n_blocks": 100}, {"partition": "contiguous"}, {"nan_policy": "omit"}])
+def test_means_are_those_of_numpy(options):
+    x = rows(1000, dtype=torch.float64)
+    if "nan_policy" in options:
+        x[5] = torch.nan
+    found, expected = ov.mean(x, 5, rng=0, **options), ov.mean(x.cpu().numpy(), 5, rng=0, **options)
+    assert found.estimate == pytest.approx(expected.estimate, rel=1e-12)
+    assert found.radius == pytest.approx(expected.radius, rel=1e-12)
+    assert found.block_values.is_cuda
+    np.testing.assert_allclose(found.block_values.cpu(), expected.block_values, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("kernel", ["variance", "gini", "wilcoxon"])
+def test_one_sample_is_that_of_numpy(kernel):
+    x = rows(900, dtype=torch.float64).round(decimals=1)
+    found, expected = (ov.u_statistic(z, kernel=kernel, contamination=5, rng=0) for z in (x, x.cpu().numpy()))
+    np.testing.assert_allclose(found.block_values.cpu(), expected.block_values, rtol=1e-12, atol=1e-14)
+    assert found.estimate == pytest.approx(expected.estimate, rel=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["mann-whitney", "auc", "energy", "mmd"])
+@pytest.mark.parametrize("grid", ["full", "diagonal"])
+def test_two_samples_are_those_of_numpy(kernel, grid):
+    x, y = (rows(n, seed=n, dtype=torch.float64).round(decimals=1) for n in (500, 400))
+    options = {"kernel": kernel, "grid": grid, "contamination": 3, "rng": 0}
+    found, expected = ov.u_statistic(x, y, **options), ov.u_statistic(x.cpu().numpy(), y.cpu().numpy(), **options)
+    np.testing.assert_allclose(found.block_values.cpu(), expected.block_values, rtol=1e-11, atol=1e-12)
+    assert found.estimate == pytest.approx(expected.estimate, rel=1e-11)
+
+
+def test_a_long_tensor_votes_on_the_device():
+    x = rows(2**21, dtype=torch.float64)
+    x[:50] = 1e9
+    for n_blocks in (1000, 1001):
+        found = ov.mean(x, 50, n_blocks=n_blocks, rng=0)
+        assert found.estimate == pytest.approx(np.median(found.block_values.cpu()), rel=1e-14)
+        assert abs(found.estimate) < 0.01
+    x[7] = torch.nan
+    with pytest.raises(ValueError, match="the first is row 7"):
+        ov.mean(x, 50)
+
+
+def test_garbage_in_rows_that_are_not_chosen_never_reaches_the_gradient():
+    x, y = rows(400, 6), rows(400, seed=2)
+    x[:8] = torch.nan
+    weights = torch.zeros(6, device="cuda", requires_grad=True)
+    generator = torch.Generator(device="cuda").manual_seed(0)
+    loss = median_block_loss(
+        lambda a, b: (a @ weights - b) ** 2, x, y, contamination=8, blocks=0.25, generator=generator
+    )
+    loss.backward()
+    assert torch.isfinite(weights.grad).all()
+
+
+def test_modules_count_on_the_device_under_autocast():
+    criterion = MedianBlockLoss(
+        contamination=8, n_examples=400, generator=torch.Generator(device="cuda").manual_seed(0)
+    ).cuda()
+    x, ids = rows(400, 6), torch.arange(400, device="cuda")
+    x[:8] = 1e4
+    for _ in range(50):
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            losses = torch.nn.functional.linear(x, torch.ones(1, 6, device="cuda"))[:, 0] ** 2
+            assert torch.isfinite(criterion(losses.float(), ids=ids))
+    scores = criterion.outlier_scores()
+    assert scores.is_cuda
+    assert scores[:8].min() > scores[8:].median()
