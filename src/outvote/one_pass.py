@@ -194,8 +194,9 @@ class Segments(OnePass):
     def sums(self, x: NDArray[Any], scale: float = 1.0) -> NDArray[np.float64]:
         """Sum the rows of each block, times `scale`, in float64, in one pass over `x`."""
         sums = np.zeros((len(self), *x.shape[1:]))
+        totals = np.empty((self._group, *x.shape[1:]))
         for deal in range(self._n_deals):
-            totals = np.zeros((self._group, *x.shape[1:]))
+            totals[:] = 0.0
             self._add_groups(x, np.flatnonzero(self._deals == deal), scale, totals)
             ready = fast.compiled(1e-8 * totals.size) if len(self._steps) and x.ndim == 1 else None
             if ready is None:
