@@ -97,6 +97,7 @@ def test_metric_learning_on_iris():
             for name, model in descents.items()
             for kind, rows in (("sane", sane), ("dirty", dirty))
         }
+        models["default sane"] = ov.RobustMetricLearner(contamination=0, random_state=seed), sane
         models["default"] = ov.RobustMetricLearner(contamination=12, random_state=seed), dirty
         for name, (model, rows) in models.items():
             losses.setdefault(name, []).append(learning.model_loss("iris", model.fit(*rows), test))
@@ -110,3 +111,4 @@ def test_metric_learning_on_iris():
     assert means["MoU dirty"] == pytest.approx(0.240, abs=near)
     assert means["GD dirty"] > 1.2 * max(means["GD sane"], means["MoU dirty"])
     assert means["default"] < 1.5 * means["GD sane"]
+    assert np.all(np.array(losses["default"]) < 1.5 * np.array(losses["default sane"]))

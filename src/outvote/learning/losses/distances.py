@@ -36,13 +36,18 @@ class MetricHinge(PairLoss):
         """Return I/d: distances of scaled rows are then about 2, where the loss turns."""
         return np.eye(n_columns) / n_columns
 
+    #: The last projection and its root: a descent asks for the scores under it next.
+    _last: tuple[Array, Array] | None = None
+
     def scores(self, design: Design, theta: Array) -> Array:
         """Return every row under a root of M."""
-        return design.scores(root(theta))
+        last = self._last
+        return design.scores(last[1] if last is not None and last[0] is theta else root(theta))
 
     def project(self, theta: Array) -> Array:
-        """Return the nearest positive semi-definite matrix."""
-        return nearest_psd(theta)
+        """Return the nearest positive semi-definite matrix; it is not to be modified."""
+        self._last = last = _projected(theta)
+        return last[0]
 
     def value(self, s: Array, t: Array, y: Array, z: Array) -> Array:
         """Return the loss of each pair."""
@@ -73,7 +78,7 @@ class MetricHinge(PairLoss):
     ) -> Array:
         """Return the mean over the pairs that cost something of y_ij·(x_i - x_j)(x_i - x_j)ᵀ."""
         size, n_blocks = targets.shape
-        n_columns = design.take(rows[:1, 0]).shape[1]
+        n_columns = scores.shape[-1]
         gradient = np.empty((n_blocks, n_columns, n_columns))
         for some in _of_blocks(n_blocks, size * max(size, n_columns)):
             x = design.take(rows[:, some].T.reshape(-1)).reshape(-1, size, n_columns)
@@ -94,7 +99,7 @@ class MetricHinge(PairLoss):
         The length of X_kᵀL_kX_k is the root of the trace of (L_kS_k)², with the products S_k = X_kX_kᵀ of its rows.
         """
         size, n_blocks = rows.shape
-        n_columns = design.take(rows[:1, 0]).shape[1]
+        n_columns = scores.shape[-1]
         parts = list(_of_blocks(n_blocks, size * max(size, n_columns)))
         held: dict[int, Array] = {}
 
@@ -130,6 +135,7 @@ class DistanceHinge(PointLoss):
     name = "metric of given pairs"
     targets = "signs"
     start = MetricHinge.start
+    _last = MetricHinge._last
     scores = MetricHinge.scores
     project = MetricHinge.project
 
@@ -148,23 +154,23 @@ class DistanceHinge(PointLoss):
 
 def nearest_psd(matrix: Array) -> Array:
     """Return the nearest positive semi-definite matrix: negative eigenvalues become 0."""
-    if _cholesky(matrix) is not None:
-        return matrix
-    with fast.one_thread():
-        values, vectors = np.linalg.eigh(matrix)
-    if values[0] >= 0:
-        return matrix
-    return (vectors * values.clip(min=0)) @ vectors.T
+    return _projected(matrix)[0]
 
 
 def root(matrix: Array) -> Array:
     """Return R with R·Rᵀ = M, for a positive semi-definite M."""
+    return _projected(matrix)[1]
+
+
+def _projected(matrix: Array) -> tuple[Array, Array]:
+    """Return the nearest positive semi-definite matrix and a root of it."""
     factor = _cholesky(matrix)
     if factor is not None:
-        return factor
+        return matrix, factor
     with fast.one_thread():
         values, vectors = np.linalg.eigh(matrix)
-    return vectors * np.sqrt(values.clip(min=0))
+    factor = vectors * np.sqrt(values.clip(min=0))
+    return (matrix if values[0] >= 0 else (vectors * values.clip(min=0)) @ vectors.T), factor
 
 
 def _cholesky(matrix: Array) -> Array | None:
