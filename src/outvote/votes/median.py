@@ -45,7 +45,8 @@ TINY, LARGEST = sys.float_info.min, sys.float_info.max
 def median_of(values: Floats) -> Floats:
     """Take numpy's median over the first axis, without overflow in the mean of the middle two; NaN if there is one."""
     low, high = (len(values) - 1) // 2, len(values) // 2
-    ordered = np.partition(values, high, axis=0)
+    ordered = values.copy()
+    ordered.partition(high, axis=0)
     median = ordered[high]
     if low != high:
         below = np.maximum.reduce(ordered[:high], axis=0)  # partitioning for both takes three times as long
