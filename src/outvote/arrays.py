@@ -69,14 +69,6 @@ def rows_of(x: Any, rows: NDArray[Any] | slice) -> Any:
     return namespace(x).take(x, like(rows, x), axis=0)
 
 
-def some_rows(x: Any, count: int, seed: int) -> NDArray[Any]:
-    """Draw rows of a tensor, one may come twice, and bring them to the host."""
-    import torch
-
-    drawn = torch.Generator(device=x.device).manual_seed(seed % 2**63)
-    return to_host(x[torch.randint(len(x), (count,), generator=drawn, device=x.device)])
-
-
 def median(x: Any) -> Any:
     """Take numpy's median over the first axis."""
     if isinstance(x, np.ndarray):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote import fast
-from outvote.arrays import is_tensor, some_rows, to_host
+from outvote.arrays import is_tensor, rows_of, to_host
 from outvote.kernels import KERNELS
 from outvote.partition import Partition, blocks_by_size
 from outvote.votes import mad, median_of
@@ -36,15 +36,12 @@ def robust_sd(rows: NDArray[Any], n_corrupt: int, seed: int, order: NDArray[np.i
     n_rows = min(len(rows), max(1024, _SCALE_VALUES // columns.shape[1]))
     share = n_corrupt / len(rows)
     if n_rows < len(rows):
+        order = np.random.default_rng([7, seed]).integers(len(rows), size=n_rows)
         n_corrupt = min(n_corrupt, math.ceil(n_rows * share + 4 * math.sqrt(n_rows * share)))
-        if is_tensor(columns):
-            columns, order = some_rows(columns, n_rows, seed), np.arange(n_rows)
-        else:
-            order = np.random.default_rng([7, seed]).integers(len(rows), size=n_rows)
     elif order is None or len(order) < n_rows:
         order = np.random.default_rng([7, seed]).permutation(n_rows)
     if is_tensor(columns):
-        columns = to_host(columns)
+        columns, order = to_host(rows_of(columns, order)), np.arange(n_rows)
     if 2 * n_corrupt + 1 > n_rows // 2:
         sd = _NORMAL_MAD * np.array([mad(column) for column in columns[order].T.astype(np.float64, copy=False)])
     else:

@@ -64,6 +64,10 @@ def test_mean(where, options):
     check_same(ov.mean, rows(1000), **options)
 
 
+def test_a_scale_from_some_of_the_rows(where):
+    check_same(ov.mean, rows(20_000))
+
+
 def test_mean_of_columns(where):
     x = rows(300, 4)
     found = check_same(ov.mean, x)
