@@ -279,7 +279,7 @@ def test_a_numba_kernel_that_overflows_or_gives_nan():
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
-@pytest.mark.parametrize(("n_rows", "n_blocks"), [(3000, 1), (9001, 10), (20_000, 101)])
+@pytest.mark.parametrize(("n_rows", "n_blocks"), [(3000, 1), (9001, 10), (20_000, 101), (18_000, 17_000)])
 def test_drawn_partitions_and_their_sums_are_the_same(n_rows, n_blocks, dtype):
     x = np.random.default_rng(0).normal(scale=100, size=n_rows).astype(dtype)
 

@@ -407,6 +407,15 @@ def test_drawn_rows_meet_equally_often():
     assert stats.chisquare(counts).pvalue > 0.01
 
 
+@pytest.mark.parametrize(("n_blocks", "seed"), [(16, 0), (101, 1), (101, 2), (101, 3)])
+def test_drawn_rows_know_nothing_of_those_some_way_off(n_blocks, seed):
+    """Powers of two are the distances at which weak hashes show."""
+    labels = drawn(2**20, n_blocks, seed, remainder="spread").labels
+    for distance in [1, 2, 3, 5, 16, 64, 100, 256, 1000, 1024, 2048, 4096, 8192, 65_536, 99_991]:
+        met = np.bincount(labels[:-distance] * n_blocks + labels[distance:], minlength=n_blocks**2)
+        assert stats.chisquare(met).pvalue > 1e-5, distance
+
+
 def test_long_uniform_partitions_of_numbers_are_drawn():
     assert isinstance(draw("uniform", 2**20, 101, 0, one_pass=True), Drawn)
     assert not isinstance(draw("uniform", 2**20, 101, 0), Drawn)

@@ -36,6 +36,8 @@ _TOTALS = 2**19
 _MOST_DEALS = 4
 #: From so many blocks on their places are found by counting in steps.
 _STEPPED_FROM = 16 * _SEGMENT
+#: For so few blocks 23 bits of a hash are enough, which a product of short floats turns into a block.
+FEW = 2**14
 #: Rounds of the permutation that puts rows in random order.
 _ROUNDS = 6
 #: Below this many values a permutation is cheap enough.
@@ -316,15 +318,20 @@ class Drawn(OnePass):
 
 
 def _drawn(keys: NDArray[np.uint32], rows: NDArray[np.int64], n_blocks: int) -> NDArray[np.int64]:
-    """Hash row numbers to blocks: a multiplicative mixing of 32 bits, with keys for every 2³² rows."""
+    """Hash row numbers to blocks: a multiplicative mixing of 32 bits, with keys for every 2³² rows.
+
+    Two multiplications are not enough: rows 1024 apart would meet too often, or never.
+    """
     part = rows >> 32
     one, two = (keys[0], keys[1]) if len(keys) == 2 else (keys[2 * part], keys[2 * part + 1])
     z = rows.astype(np.uint32) ^ one
-    z = (z ^ (z >> np.uint32(16))) * np.uint32(0x21F0AAAD)
+    z = (z ^ (z >> np.uint32(17))) * np.uint32(0xED5AD4BB)
     z ^= two
-    z = (z ^ (z >> np.uint32(15))) * np.uint32(0xD35A2D97)
-    z ^= z >> np.uint32(15)
-    return ((z.astype(np.uint64) * np.uint64(n_blocks)) >> np.uint64(32)).astype(np.int64)
+    z = (z ^ (z >> np.uint32(11))) * np.uint32(0xAC4C1B51)
+    z = (z ^ (z >> np.uint32(15))) * np.uint32(0x31848BAB)
+    if n_blocks > FEW:
+        return ((z.astype(np.uint64) * np.uint64(n_blocks)) >> np.uint64(32)).astype(np.int64)
+    return ((z >> np.uint32(9)).astype(np.float32) * np.float32(n_blocks * 2.0**-23)).astype(np.int64)
 
 
 def _sorted_together(rows: Indices, blocks: Indices, n_blocks: int) -> tuple[Indices, Indices]:

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.compiled.jit import jit
+from outvote.one_pass import FEW
 
-#: Rows whose blocks are drawn at once; a power of two, so that no 2³² lies between them.
-_DRAWN = 8192
+#: Rows whose blocks are drawn at once, from a multiple of it on: they differ in their last bits alone.
+_DRAWN = 2048
 
 
 @jit
@@ -205,22 +206,45 @@ def hash_numbers(ids: NDArray[np.int64], coefficients: NDArray[np.int64], out: N
 
 
 @jit
-def _block(row: Any, one: Any, two: Any, n_blocks: Any) -> Any:
-    """The hash of a row below 2³² to a block, as in one_pass.py."""
-    z = np.uint32(row) ^ one
-    z = np.uint32((z ^ (z >> np.uint32(16))) * np.uint32(0x21F0AAAD)) ^ two
-    z = np.uint32((z ^ (z >> np.uint32(15))) * np.uint32(0xD35A2D97))
-    z ^= z >> np.uint32(15)
+def _mixed(z: Any, two: Any) -> Any:
+    """The hash of one_pass.py, from the first multiplication on."""
+    z = np.uint32(z * np.uint32(0xED5AD4BB)) ^ two
+    z = np.uint32((z ^ (z >> np.uint32(11))) * np.uint32(0xAC4C1B51))
+    return np.uint32((z ^ (z >> np.uint32(15))) * np.uint32(0x31848BAB))
+
+
+@jit
+def _in_many(z: Any, n_blocks: Any) -> Any:
     return np.uint32((np.uint64(z) * n_blocks) >> np.uint64(32))
 
 
 @jit
+def _in_few(z: Any, share: Any) -> Any:
+    return np.int32(np.float32(np.int32(z >> np.uint32(9))) * share)
+
+
+@jit
+def _block(row: Any, keys: NDArray[np.uint32], n_blocks: int) -> Any:
+    """The block of a row."""
+    part = row >> 32
+    z = np.uint32(row & 0xFFFFFFFF) ^ keys[2 * part]
+    z = _mixed(np.uint32(z ^ (z >> np.uint32(17))), keys[2 * part + 1])
+    return _in_many(z, np.uint64(n_blocks)) if n_blocks > FEW else _in_few(z, np.float32(n_blocks * 2.0**-23))
+
+
+@jit
 def _draw(keys: NDArray[np.uint32], low: Any, out: NDArray[np.uint32], n_blocks: int) -> None:
-    """The blocks of rows `low` and on; no 2³² lies between them."""
-    one, two = keys[2 * (low >> 32)], keys[2 * (low >> 32) + 1]
-    first, many = np.uint32(low & 0xFFFFFFFF), np.uint64(n_blocks)
-    for i in range(len(out)):
-        out[i] = _block(first + np.uint32(i), one, two, many)
+    """The blocks of rows `low` and on, at most `_DRAWN` of them: what the first shift leaves of a row is one number."""
+    first, two = np.uint32(low & 0xFFFFFFFF), keys[2 * (low >> 32) + 1]
+    one = keys[2 * (low >> 32)]
+    one ^= (first ^ one) >> np.uint32(17)
+    many, share = np.uint64(n_blocks), np.float32(n_blocks * 2.0**-23)
+    if n_blocks > FEW:
+        for i in range(len(out)):
+            out[i] = _in_many(_mixed(np.uint32((first + np.uint32(i)) ^ one), two), many)
+    else:
+        for i in range(len(out)):
+            out[i] = _in_few(_mixed(np.uint32((first + np.uint32(i)) ^ one), two), share)
 
 
 @jit
@@ -263,14 +287,14 @@ def pick_drawn(
 ) -> NDArray[np.int64]:
     """Pick rows of the blocks with a surplus, which shrinks, reading the rows in the order of a scrambled count."""
     picked = np.empty(surplus.sum(), dtype=np.int64)
-    rows, many = np.empty(_DRAWN, dtype=np.int64), np.uint64(len(surplus))
+    rows = np.empty(_DRAWN, dtype=np.int64)
     count, found = np.uint64(0), 0
     while found < len(picked):
         _scramble(count, order, bits, rows)
         count += np.uint64(_DRAWN)
         for row in rows:
             if row < n_rows:
-                block = _block(row & 0xFFFFFFFF, keys[2 * (row >> 32)], keys[2 * (row >> 32) + 1], many)
+                block = _block(row, keys, len(surplus))
                 if surplus[block] > 0:
                     surplus[block] -= 1
                     picked[found] = row
