@@ -27,6 +27,6 @@ def rows(quick: bool) -> list[Row]:
     return [
         Row("import outvote", "import numpy", 1.1, python("import outvote"), python("import numpy")),
         Row("import outvote and the first mean, of 1e4", "import numpy", 3.0, python(first), python("import numpy")),
-        Row("import scipy.special, of which it needs the Beta function", "import numpy", None,
+        Row("import scipy.special, which the first mean does without", "import numpy", None,
             python("import scipy.special"), python("import numpy")),
     ]  # fmt: skip

@@ -46,6 +46,12 @@ def test_a_mean_of_a_list_loads_no_statistics_and_no_plots():
     assert loaded.isdisjoint({"scipy.stats", "sklearn", "numba", "torch", "matplotlib", "pandas", "narwhals", "duckdb"})
 
 
+def test_the_first_mean_does_not_wait_for_scipy():
+    loaded = modules_after("import outvote; outvote.mean(range(10_000), contamination=0.01, rng=0)")
+    assert "outvote.votes.binomial" in loaded
+    assert loaded.isdisjoint({"scipy", "scipy.special"})
+
+
 def test_every_public_name_resolves_and_is_listed():
     assert len(set(outvote.__all__)) == len(outvote.__all__)
     listed = dir(outvote)

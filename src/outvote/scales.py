@@ -139,6 +139,10 @@ def spread_of(block_values: Floats) -> float:
 @cache
 def _median_of_normal_variance(size: int) -> float:
     """Median of the variance of `size` standard normal rows: a chi-square over its degrees of freedom."""
-    from scipy.special import gammaincinv
-
-    return float(2 * gammaincinv((size - 1) / 2, 0.5) / (size - 1))
+    half = (size - 1) / 2
+    x = half - 1 / 3 + 8 / (405 * half)
+    for _ in range(4):  # Newton's method; scipy.special would take longer to import
+        terms = np.cumprod(x / (half + np.arange(1.0, 50 + 10 * math.sqrt(half))))  # of the series, over its first
+        density = math.exp(half * math.log(x) - x - math.lgamma(half))  # of log x
+        x *= math.exp((0.5 - density / half * (1 + float(terms.sum()))) / density)
+    return x / half

@@ -2,6 +2,7 @@
 
 from outvote.contamination import Adversary
 from outvote.votes.ballots import Ballot, VoteName, at_size, ballot, best_vote, has_scale
+from outvote.votes.binomial import log_binomial_tail, p_star
 from outvote.votes.clipped import ClippedTuning, clipped_tuning, clipped_vote
 from outvote.votes.grid import grid_p_star, grid_radius, grid_threshold
 from outvote.votes.median import (
@@ -10,11 +11,9 @@ from outvote.votes.median import (
     Terms,
     check_choice,
     huber_radius,
-    log_binomial_tail,
     mad,
     median_of,
     median_radius,
-    p_star,
     threshold,
     unequal_radius,
 )

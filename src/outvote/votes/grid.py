@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from outvote.assumptions import Assumption
 from outvote.contamination import Adversary
-from outvote.votes.median import DEEP, Alternative, Floats, best_of_sides, inflate, p_star
+from outvote.votes.binomial import DEEP, p_star
+from outvote.votes.median import Alternative, Floats, best_of_sides, inflate
 
 
 def grid_threshold(

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from outvote.assumptions import Assumption, BlockSize
 from outvote.contamination import Adversary
 from outvote.tails import Tail
+from outvote.votes.binomial import log_binomial_tail, log_first_term, p_star
 
 Floats = NDArray[np.float64]
 Alternative = Literal["two-sided", "less", "greater"]
@@ -37,7 +38,6 @@ class Terms(TypedDict):
     alternative: Alternative
 
 
-DEEP = -200.0  # below this log(delta) scipy's Beta inversion is no longer reliable
 LOG_2 = math.log(2)
 TINY, LARGEST = sys.float_info.min, sys.float_info.max
 
@@ -107,84 +107,6 @@ def threshold(n_blocks: ArrayLike, n_bad: ArrayLike, adversary: Adversary = "obl
     return n_clean, n_needed
 
 
-def log_binomial_tail(p: ArrayLike, n_clean: ArrayLike, n_needed: ArrayLike) -> Floats:
-    """Logarithm of ``F(p) = P(Bin(N, p) >= m)``; an upper bound within a fraction of a percent below 1e-280.
-
-    Examples
-    --------
-    >>> round(float(np.exp(log_binomial_tail(0.5, 3, 2))), 12)
-    0.5
-    """
-    from scipy.special import betainc
-
-    p, n, m = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (p, n_clean, n_needed)))
-    tail = betainc(m, n - m + 1, p)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.log(tail)
-        if np.any(tail < 1e-280):
-            value = np.where(tail < 1e-280, _log_deep_tail(np.log(p), n, m), value)
-    return np.asarray(value)
-
-
-def _log_deep_tail(log_p: Floats, n: Floats, m: Floats) -> Floats:
-    """Bound log F(p) for p < m/N by the first term of the tail and a geometric series.
-
-    The terms of ``F(p) = Σ_{j>=m} C(N,j) p^j (1-p)^{N-j}`` decrease at least as fast as powers of
-    ``r = (N-m)p / ((m+1)(1-p))``.
-    """
-    from scipy.special import gammaln
-
-    p = np.exp(log_p)
-    ratio = (n - m) * p / ((m + 1) * (1 - p))
-    log_choose = gammaln(n + 1) - gammaln(m + 1) - gammaln(n - m + 1)
-    rounding = 1e-15 * gammaln(n + 2)
-    return np.asarray(
-        log_choose + m * log_p + (n - m) * np.log1p(-p) - np.log1p(-np.minimum(ratio, 1 - 1e-16)) + rounding
-    )
-
-
-def p_star(log_delta: ArrayLike, n_clean: ArrayLike, n_needed: ArrayLike) -> Floats:
-    """Largest p with ``P(Bin(N, p) >= m) <= delta``, the Beta(m, N-m+1) quantile; 0 where m <= 0.
-
-    Parameters
-    ----------
-    log_delta : float or array
-        Logarithm of the failure probability, at most 0.
-    n_clean, n_needed : int or array of int
-        N and m, from :func:`threshold`.
-
-    Examples
-    --------
-    >>> round(float(p_star(np.log(0.05), 31, 11)), 4)
-    0.2134
-    """
-    from scipy.special import betaincinv
-
-    log_d, n, m = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (log_delta, n_clean, n_needed)))
-    possible = m >= 1
-    n, m = np.where(possible, n, 1.0), np.where(possible, m, 1.0)
-    deep = log_d < DEEP
-    if not deep.any():
-        return np.where(possible, betaincinv(m, n - m + 1, np.exp(log_d)), 0.0)
-    p = np.asarray(betaincinv(m, n - m + 1, np.exp(np.maximum(log_d, DEEP))))
-    p = np.where(deep, _deep_p_star(log_d, n, m), p)
-    return np.where(possible, p, 0.0)
-
-
-def _deep_p_star(log_delta: Floats, n: Floats, m: Floats) -> Floats:
-    """Invert the bound of `_log_deep_tail` by bisection on log p, from below: right for any log δ."""
-    from scipy.special import gammaln
-
-    log_choose = gammaln(n + 1) - gammaln(m + 1) - gammaln(n - m + 1)
-    high = np.log(m / (n + 1))
-    low = np.minimum((log_delta - log_choose) / m, high) - 1.0
-    for _ in range(80):
-        middle = (low + high) / 2
-        small_enough = _log_deep_tail(middle, n, m) <= log_delta
-        low, high = np.where(small_enough, middle, low), np.where(small_enough, high, middle)
-    return np.nextafter(np.exp(low), 0.0)  # a denormal number may have been rounded up
-
-
 def _joint_radius(p: Floats, log_delta: float, n: Floats, m: Floats, sd: Floats) -> tuple[Floats, bool]:
     """Two-sided radius sd·√u from the variance alone, with u ≥ max(1, N/(m-1) - 1) and m ≥ 2.
 
@@ -210,13 +132,10 @@ def _joint_radius(p: Floats, log_delta: float, n: Floats, m: Floats, sd: Floats)
 
 def _newton_joint(u: Floats, log_delta: float, n: Floats, m: Floats) -> Floats:
     """Solve F(1/(1+u)) + F(1/(u(1+u))) = δ by Newton's method on the logarithms of both sides."""
-    from scipy.special import betainc, betaln
-
-    log_front = -betaln(m, n - m + 1)
     for _ in range(5):
         sides = 1 / (1 + u), 1 / u / (1 + u)
-        total = sum(betainc(m, n - m + 1, q) for q in sides)
-        slopes = [np.exp(log_front + m * np.log(q) + (n - m) * np.log1p(-q)) for q in sides]  # q·F'(q)
+        total = sum(np.exp(log_binomial_tail(q, n, m)) for q in sides)
+        slopes = [m * np.exp(log_first_term(q, n, m)) for q in sides]  # q·F'(q)
         slope = (slopes[0] * u + slopes[1] * (1 + 2 * u)) / (1 + u)
         step = (np.log(total) - log_delta) * total / slope
         u = np.maximum(u * np.exp(np.clip(step, -1.0, 1.0)), 1.0)

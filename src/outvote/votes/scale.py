@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from outvote.assumptions import FiniteKurtosis
 from outvote.contamination import Adversary
-from outvote.votes.median import Alternative, Floats, median_radius, p_star, threshold
+from outvote.votes.binomial import p_star
+from outvote.votes.median import Alternative, Floats, median_radius, threshold
 
 VARIANCE_SHARES = (0.01, 0.03, 0.1, 0.2, 0.35, 0.5)
 
