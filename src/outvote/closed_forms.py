@@ -92,14 +92,24 @@ def auc(x: Stack, y: Stack) -> Values:
     return _wins(x, y, below=2, tie=1) / (2 * x.shape[1] * y.shape[1])
 
 
+def mann_whitney_counts(x: Stack, y: Stack) -> NDArray[np.integer[Any]]:
+    """Number of pairs with X ≤ Y, for every block of x and every block of y; small types may do."""
+    return _wins_grid(x, y, below=1, tie=1)
+
+
+def auc_counts(x: Stack, y: Stack) -> NDArray[np.integer[Any]]:
+    """Twice the number of pairs with X < Y and the ties once, for every block of x and every block of y."""
+    return _wins_grid(x, y, below=2, tie=1)
+
+
 def mann_whitney_grid(x: Stack, y: Stack) -> Values:
     """Share of pairs with X ≤ Y, for every block of x and every block of y."""
-    return np.divide(_wins_grid(x, y, below=1, tie=1), x.shape[1] * y.shape[1], dtype=np.float64)
+    return np.divide(mann_whitney_counts(x, y), x.shape[1] * y.shape[1], dtype=np.float64)
 
 
 def auc_grid(x: Stack, y: Stack) -> Values:
     """Share of pairs with X < Y, ties counted half, for every block of x and every block of y."""
-    return np.divide(_wins_grid(x, y, below=2, tie=1), 2 * x.shape[1] * y.shape[1], dtype=np.float64)
+    return np.divide(auc_counts(x, y), 2 * x.shape[1] * y.shape[1], dtype=np.float64)
 
 
 def energy(x: Stack, y: Stack) -> Values:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from outvote.arrays import is_tensor, namespace, to_host
 from outvote.assumptions import Bounded, one_assumption
 from outvote.blocks import NBlocks, log_delta_of, make_plan
 from outvote.certificate import Certificate
-from outvote.certify import Ask
+from outvote.certify import Ask, Part
 from outvote.contamination import Amount, Contamination
 from outvote.inputs import NanPolicy, check_nan_policy, neutralise, screen
 from outvote.kernels import Kernel
@@ -25,6 +25,9 @@ from outvote.partition import Partition, PartitionKind, Remainder, Rng, blocks_b
 from outvote.plans import BlockPlan, Grid, Plan
 from outvote.results import Interval, Number, RobustEstimate
 from outvote.votes import Alternative, check_choice, has_scale
+
+#: Numbers of several columns that are dealt at once.
+_AT_ONCE = 2**18
 
 Allowed = Contamination | Amount | Sequence[Amount]
 
@@ -244,14 +247,28 @@ def _means_of_tensor(rows: Any, dealt: Partition) -> Any:
 
 
 def evaluate(
-    kernel: Kernel, rows: Sequence[NDArray[Any]], dealt: Sequence[Partition], grid: Grid, n_jobs: int | None = None
-) -> NDArray[np.float64]:
-    """Evaluate a U-statistic on blocks: on all combinations of them, or on the k-th of each sample."""
+    kernel: Kernel,
+    rows: Sequence[NDArray[Any]],
+    dealt: Sequence[Partition],
+    grid: Grid,
+    n_jobs: int | None = None,
+    *,
+    counts: bool = False,
+) -> NDArray[Any]:
+    """Evaluate a U-statistic on blocks: on all combinations of them, or on the k-th of each sample.
+
+    On all combinations of blocks of one size `counts` gives what the kernel counts, where it does, not the values.
+    """
+    if any(map(is_tensor, rows)):
+        from outvote.torch.forms import on_tensors
+
+        return on_tensors(kernel, rows, dealt, grid)
     if grid == "full" and len(rows) > 1:
         values = np.empty(tuple(map(len, dealt)))
         for groups in itertools.product(*(list(blocks_by_size([part])) for part in dealt)):
             first, *others = (part.stack(x, blocks) for part, x, blocks in zip(dealt, rows, groups, strict=True))
-            found = _in_jobs(kernel.grid, [first], others, n_jobs)
+            form: Any = kernel.count_form if counts else kernel.grid
+            found = _in_jobs(form, [first], others, n_jobs)
             if found.shape == values.shape:  # all blocks of a sample have one size
                 return found
             values[np.ix_(*groups)] = found
@@ -261,6 +278,39 @@ def evaluate(
         stacks = [part.stack(x, blocks) for part, x in zip(dealt, rows, strict=True)]
         values[blocks] = _in_jobs(kernel.aligned, stacks, [], n_jobs)
     return values
+
+
+def evaluate_columns(
+    kernel: Kernel,
+    rows: Sequence[NDArray[Any]],
+    dealt: Sequence[Partition],
+    grid: Grid,
+    n_jobs: int | None = None,
+    *,
+    counts: bool = False,
+) -> Iterator[Part]:
+    """Evaluate a U-statistic on blocks of each column, a few columns at a time; they share the blocks.
+
+    The k-th blocks of all columns are more blocks of one sample. `counts` allows what the kernel counts.
+    """
+    n_columns = rows[0].shape[1]
+    if grid == "full" and len(rows) > 1:
+        counts = counts and kernel.count_form is not None and not any(map(is_tensor, rows))
+        counts = counts and all(part.one_size for part in dealt)
+        divisor = math.prod(int(part.sizes[0]) for part in dealt) / kernel.count_unit if counts else 1.0
+        for j in range(n_columns):
+            column = [x[:, j] for x in rows]
+            yield Part(evaluate(kernel, column, dealt, grid, n_jobs, counts=counts)[None], divisor)
+        return
+    step = min(n_columns, max(1, _AT_ONCE // max(map(len, rows))))
+    repeated = [part.repeated(step) for part in dealt]
+    for low in range(0, n_columns, step):
+        several = [x[:, low : low + step] for x in rows]
+        width = several[0].shape[1]
+        if width < step:
+            repeated = [part.repeated(width) for part in dealt]
+        values = evaluate(kernel, [x.T.reshape(-1) for x in several], repeated, grid, n_jobs)
+        yield Part(values.reshape(width, -1))
 
 
 def _in_jobs(

@@ -39,6 +39,7 @@ from outvote.compiled.scores import (
     narrow_scores,
 )
 from outvote.compiled.votes import (
+    histogram,
     soft_pull,
 )
 
@@ -58,6 +59,7 @@ __all__ = [
     "hinge_pairs",
     "hinge_pairs_of",
     "hinge_slopes",
+    "histogram",
     "leading_bits",
     "logistic_pairs",
     "logistic_pairs_of",

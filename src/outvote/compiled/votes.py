@@ -1,8 +1,9 @@
-"""Votes: see votes/soft.py."""
+"""Votes: see votes/soft.py and votes/median.py."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,3 +42,18 @@ def soft_pull(votes: NDArray[np.float64], center: float, reach: float, share: fl
             error += _LANES * math.sqrt(taken)
             taken = 0
     return above - below, 2 * share * slope.sum(), above + below + error
+
+
+@jit
+def histogram(values: NDArray[Any], n_kinds: int) -> NDArray[np.int64]:
+    """Count how often each whole number below `n_kinds` occurs; neighbours in tables of their own do not wait."""
+    tables = np.zeros((4, n_kinds), dtype=np.int64)
+    whole = len(values) // 4 * 4
+    for i in range(0, whole, 4):
+        tables[0, values[i]] += 1
+        tables[1, values[i + 1]] += 1
+        tables[2, values[i + 2]] += 1
+        tables[3, values[i + 3]] += 1
+    for i in range(whole, len(values)):
+        tables[0, values[i]] += 1
+    return tables[0] + tables[1] + tables[2] + tables[3]
