@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
-from outvote import estimate, pipeline
+from outvote import closed_forms, estimate, pipeline
 from outvote.partition import draw
-from outvote.votes import median_of, median_of_counts
+from outvote.votes import medians_of_counts
 
 matplotlib.use("Agg")
 
@@ -375,19 +375,38 @@ def test_one_call_is_as_many_calls(n_rows, n_columns, n_blocks, name, grid, rema
 
 @settings(max_examples=200)
 @given(
-    counts=st.lists(st.integers(0, 40), min_size=1, max_size=120),
+    counts=st.integers(1, 60).flatmap(
+        lambda n: st.lists(st.lists(st.integers(0, 40), min_size=n, max_size=n), min_size=1, max_size=4)
+    ),
     dtype=st.sampled_from([np.uint8, np.uint16, np.int64]),
 )
 def test_the_median_of_counts(counts, dtype):
     values = np.array(counts, dtype=dtype)
-    assert median_of_counts(values) == np.median(counts)
-    assert median_of_counts(values) == median_of(values.astype(float))
-    tile = np.tile(values, (len(values), 1)).T
-    assert median_of_counts(tile) == np.median(tile)
+    np.testing.assert_array_equal(medians_of_counts(values), np.median(counts, axis=1))
+    grids = np.stack([values, values[:, ::-1]], axis=1)
+    for layout in (grids, grids.swapaxes(1, 2), np.asfortranarray(grids)):
+        np.testing.assert_array_equal(medians_of_counts(layout), np.median(layout, axis=(1, 2)))
 
 
-def test_the_median_of_counts_is_the_same_compiled():
+def test_histograms_are_the_same_compiled():
     compiled = pytest.importorskip("outvote.compiled")
     for size in (1, 2, 3, 4, 5, 63, 1000):
-        values = np.random.default_rng(size).integers(0, 17, size=size).astype(np.uint8)
-        np.testing.assert_array_equal(compiled.histogram(values, 17), np.bincount(values, minlength=17))
+        values = np.random.default_rng(size).integers(0, 17, size=(3, size)).astype(np.uint8)
+        expected = [np.bincount(row, minlength=17) for row in values]
+        np.testing.assert_array_equal(compiled.histograms(values, 17), expected)
+
+
+@pytest.mark.parametrize("form", ["mann_whitney", "auc"])
+@pytest.mark.parametrize("sizes", [(3, 5), (5, 3), (1, 1), (200, 90), (300, 300)])
+def test_counts_of_columns_are_those_of_each(form, sizes):
+    """Small blocks have counters of a byte, larger ones wider, and the largest two tables."""
+    counts = getattr(closed_forms, f"{form}_counts")
+    x, y = rows(4, 3, sizes[0]), rows(4, 2, sizes[1], seed=1)
+    expected = [[[np.sum(a[:, None] < b) for b in v] for a in u] for u, v in zip(x, y, strict=True)]
+    ties = [[[np.sum(a[:, None] == b) for b in v] for a in u] for u, v in zip(x, y, strict=True)]
+    expected = np.array(expected) * (2 if form == "auc" else 1) + ties
+    for module in (None, pytest.importorskip("outvote.compiled")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("outvote.fast.compiled", lambda seconds, module=module: module)
+            np.testing.assert_array_equal(counts(x, y), expected)
+            np.testing.assert_array_equal(counts(x.astype(np.float32), y.astype(np.float32)), expected)

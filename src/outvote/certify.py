@@ -18,7 +18,7 @@ from outvote.kernels import Kernel
 from outvote.plans import BlockPlan, Plan
 from outvote.results import Interval, Number
 from outvote.scales import Spread, spread_of
-from outvote.votes import Alternative, Ballot, ballot, has_scale, median_of, median_of_counts, sigma_free_factor
+from outvote.votes import Alternative, Ballot, ballot, has_scale, median_of, medians_of_counts, sigma_free_factor
 
 Floats = NDArray[np.float64]
 
@@ -133,7 +133,7 @@ def vote_on_columns(
         part = slice(first, first + len(values))
         first = part.stop
         if values.dtype.kind in "iu" and not unscaled[part].any():  # on a full grid, where the median votes
-            centres[part] = [median_of_counts(one) / divisor for one in values]
+            centres[part] = medians_of_counts(values) / divisor
             continue
         columns = (values if divisor == 1 else values / divisor).reshape(len(values), -1).T
         scale[part] = np.where(unscaled[part], spread_of(columns), 1.0) if unscaled[part].any() else 1.0

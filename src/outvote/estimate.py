@@ -266,8 +266,8 @@ def u_statistic(
     -----
     Peak memory: O(n) for the rows dealt and what the kernel sorts, three to five times the samples; on the full grid
     K_X·K_Y values more. Your own kernel, `mmd` and `energy` work on tiles of a few megabytes. Of d columns as many as
-    hold 2¹⁸ numbers are taken at a time, at least one: O(n + K·d) beyond the samples; on the full grid one at a time:
-    O(n + K_X·K_Y + d), and the values that are kept.
+    hold 2¹⁸ numbers, and have 2²² combinations of blocks, are taken at a time, at least one: O(n + K·d) beyond the
+    samples, and O(n + K_X·K_Y + d) on the full grid, besides the 2²² values that are kept at most.
 
     Examples
     --------
@@ -343,7 +343,7 @@ def u_statistic(
     ready = named if any(map(is_tensor, rows)) else _fitted(named, rows, bool(shape))
     sizes, detail = [part.sizes for part in dealt], ""
     if shape:
-        parts = evaluate_columns(ready, rows, dealt, grid, n_jobs, counts=not _are_kept(plan, n_columns))
+        parts = evaluate_columns(ready, rows, dealt, grid, n_jobs)
         estimate, certificate, block_values = _by_column(parts, plan, sizes, named.degrees, assumed, ask, shape)
         if not block_values.size:
             detail = f"The {n_columns} columns have too many combinations of blocks for their values to be kept."
@@ -420,7 +420,7 @@ def _by_column(
 
     def keeping() -> Iterator[Part]:
         for part in parts:
-            kept.append(part.values)
+            kept.append(part.values / part.divisor if part.divisor != 1 else part.values)
             yield part
 
     keep = _are_kept(plan, len(assumed))

@@ -26,8 +26,9 @@ from outvote.plans import BlockPlan, Grid, Plan
 from outvote.results import Interval, Number, RobustEstimate
 from outvote.votes import Alternative, check_choice, has_scale
 
-#: Numbers of several columns that are dealt at once.
+#: Numbers of several columns that are dealt at once, and combinations of their blocks.
 _AT_ONCE = 2**18
+_CELLS_AT_ONCE = 2**22
 
 Allowed = Contamination | Amount | Sequence[Amount]
 
@@ -257,7 +258,7 @@ def evaluate(
 ) -> NDArray[Any]:
     """Evaluate a U-statistic on blocks: on all combinations of them, or on the k-th of each sample.
 
-    On all combinations of blocks of one size `counts` gives what the kernel counts, where it does, not the values.
+    `counts` gives what the kernel counts, not the values, on all combinations of blocks of one size.
     """
     if any(map(is_tensor, rows)):
         from outvote.torch.forms import on_tensors
@@ -281,44 +282,43 @@ def evaluate(
 
 
 def evaluate_columns(
-    kernel: Kernel,
-    rows: Sequence[NDArray[Any]],
-    dealt: Sequence[Partition],
-    grid: Grid,
-    n_jobs: int | None = None,
-    *,
-    counts: bool = False,
+    kernel: Kernel, rows: Sequence[NDArray[Any]], dealt: Sequence[Partition], grid: Grid, n_jobs: int | None = None
 ) -> Iterator[Part]:
-    """Evaluate a U-statistic on blocks of each column, a few columns at a time; they share the blocks.
-
-    The k-th blocks of all columns are more blocks of one sample. `counts` allows what the kernel counts.
-    """
-    n_columns = rows[0].shape[1]
-    if grid == "full" and len(rows) > 1:
-        counts = counts and kernel.count_form is not None and not any(map(is_tensor, rows))
-        counts = counts and all(part.one_size for part in dealt)
-        divisor = math.prod(int(part.sizes[0]) for part in dealt) / kernel.count_unit if counts else 1.0
-        for j in range(n_columns):
-            column = [x[:, j] for x in rows]
-            yield Part(evaluate(kernel, column, dealt, grid, n_jobs, counts=counts)[None], divisor)
+    """Evaluate a U-statistic on blocks of each column, a few columns at a time; they share the blocks."""
+    n_columns, step = rows[0].shape[1], max(1, _AT_ONCE // max(map(len, rows)))
+    if grid != "full" or len(rows) == 1:
+        for low in range(0, n_columns, step):
+            several = [x[:, low : low + step] for x in rows]
+            width = several[0].shape[1]
+            # The blocks of several columns are more blocks of one long column.
+            long = [x.T.reshape(-1) for x in several]
+            values = evaluate(kernel, long, [part.repeated(width) for part in dealt], grid, n_jobs)
+            yield Part(values.reshape(width, -1))
         return
-    step = min(n_columns, max(1, _AT_ONCE // max(map(len, rows))))
-    repeated = [part.repeated(step) for part in dealt]
+    counts = kernel.count_form is not None and all(part.one_size for part in dealt) and not any(map(is_tensor, rows))
+    divisor = math.prod(int(part.sizes[0]) for part in dealt) / kernel.count_unit if counts else 1.0
+    step = min(step, max(1, _CELLS_AT_ONCE // math.prod(map(len, dealt)))) if counts else 1
     for low in range(0, n_columns, step):
-        several = [x[:, low : low + step] for x in rows]
-        width = several[0].shape[1]
-        if width < step:
-            repeated = [part.repeated(width) for part in dealt]
-        values = evaluate(kernel, [x.T.reshape(-1) for x in several], repeated, grid, n_jobs)
-        yield Part(values.reshape(width, -1))
+        if step == 1:
+            values = evaluate(kernel, [x[:, low] for x in rows], dealt, grid, n_jobs, counts=counts)[None]
+        else:
+            assert kernel.count_form is not None
+            stacks = [_stack_columns(part, x[:, low : low + step]) for part, x in zip(dealt, rows, strict=True)]
+            values = _in_jobs(kernel.count_form, stacks, [], n_jobs)
+        yield Part(values, divisor)
+
+
+def _stack_columns(dealt: Partition, x: NDArray[Any]) -> NDArray[Any]:
+    """The blocks of one size of each column, (columns, blocks, rows)."""
+    return np.ascontiguousarray(np.moveaxis(dealt.stack(x, np.arange(len(dealt))), -1, 0))
 
 
 def _in_jobs(
-    function: Callable[..., NDArray[np.float64]],
+    function: Callable[..., NDArray[Any]],
     stacks: Sequence[NDArray[Any]],
     others: Sequence[NDArray[Any]],
     n_jobs: int | None,
-) -> NDArray[np.float64]:
+) -> NDArray[Any]:
     """Evaluate blocks in several joblib jobs: each has some blocks of `stacks`, and the `others` whole."""
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0):
         raise ValueError(f"n_jobs={n_jobs!r} must be a number of jobs, -1 for all processors, or None")

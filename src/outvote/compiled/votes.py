@@ -45,15 +45,18 @@ def soft_pull(votes: NDArray[np.float64], center: float, reach: float, share: fl
 
 
 @jit
-def histogram(values: NDArray[Any], n_kinds: int) -> NDArray[np.int64]:
-    """Count how often each whole number below `n_kinds` occurs; neighbours in tables of their own do not wait."""
-    tables = np.zeros((4, n_kinds), dtype=np.int64)
-    whole = len(values) // 4 * 4
-    for i in range(0, whole, 4):
-        tables[0, values[i]] += 1
-        tables[1, values[i + 1]] += 1
-        tables[2, values[i + 2]] += 1
-        tables[3, values[i + 3]] += 1
-    for i in range(whole, len(values)):
-        tables[0, values[i]] += 1
-    return tables[0] + tables[1] + tables[2] + tables[3]
+def histograms(values: NDArray[Any], n_kinds: int) -> NDArray[np.int64]:
+    """Count in each row how often each whole number below `n_kinds` occurs; neighbours have tables of their own."""
+    found = np.empty((len(values), n_kinds), dtype=np.int64)
+    for k in range(len(values)):
+        row, tables = values[k], np.zeros((4, n_kinds), dtype=np.int64)
+        whole = len(row) // 4 * 4
+        for i in range(0, whole, 4):
+            tables[0, row[i]] += 1
+            tables[1, row[i + 1]] += 1
+            tables[2, row[i + 2]] += 1
+            tables[3, row[i + 3]] += 1
+        for i in range(whole, len(row)):
+            tables[0, row[i]] += 1
+        found[k] = tables[0] + tables[1] + tables[2] + tables[3]
+    return found

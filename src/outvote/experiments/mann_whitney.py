@@ -43,7 +43,7 @@ def pieces(size: Size) -> list[Piece]:
     """Take two sizes a decade."""
     found = []
     for n in [100, 316, 1000] if size.quick else [100, 316, 1000, 3162, 10_000]:
-        seconds = 0.001 + 1.8e-6 * n + 3.6e-9 * math.prod(blocks(n)[PAPER]["n_blocks"])
+        seconds = 0.0002 + 1.0e-6 * n + 2.4e-9 * math.prod(blocks(n)[PAPER]["n_blocks"])
         most = max(1, int(_SECONDS_A_PIECE / seconds))
         for start in range(0, size.runs, most):
             runs = min(most, size.runs - start)

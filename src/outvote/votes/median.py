@@ -60,16 +60,23 @@ def median_of(values: Floats) -> Floats:
     return np.asarray(median if whole else np.where(np.isnan(last), np.nan, median))
 
 
-def median_of_counts(counts: NDArray[np.integer[Any]]) -> float:
-    """Take the median of whole numbers from 0 on; small ones are counted, which moves none of them."""
-    flat = counts.ravel(order="K")
-    most, middle = int(flat.max()), [(len(flat) - 1) // 2, len(flat) // 2]
-    if most >= len(flat):
-        return float(median_of(flat.astype(np.float64)))
-    ready = fast.compiled(3e-9 * len(flat))
-    often = np.bincount(flat) if ready is None else ready.histogram(flat, most + 1)
-    low, high = np.searchsorted(np.cumsum(often), middle, side="right").tolist()
-    return float(low + high) / 2
+def medians_of_counts(counts: NDArray[np.integer[Any]]) -> Floats:
+    """Take the median of the whole numbers from 0 on in each row; small ones are counted, which moves none of them."""
+    if not counts.flags.c_contiguous:  # the last axes may stand in any order
+        counts = counts.transpose(0, *range(counts.ndim - 1, 0, -1))
+    flat = counts.reshape(len(counts), -1)
+    n_each, n_kinds = flat.shape[1], int(flat.max()) + 1
+    if n_kinds > n_each:
+        return median_of(flat.T.astype(np.float64))
+    ready = fast.compiled(3e-9 * flat.size)
+    often = (
+        np.stack([np.bincount(row, minlength=n_kinds) for row in flat])
+        if ready is None
+        else ready.histograms(flat, n_kinds)
+    )
+    up_to = np.cumsum(often, axis=1)
+    low, high = ((up_to <= rank).sum(axis=1) for rank in ((n_each - 1) // 2, n_each // 2))
+    return np.asarray((low + high) / 2)
 
 
 def mad(values: Floats) -> Floats:
