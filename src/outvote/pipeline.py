@@ -265,13 +265,15 @@ def evaluate(
 
         return on_tensors(kernel, rows, dealt, grid)
     if grid == "full" and len(rows) > 1:
-        values = np.empty(tuple(map(len, dealt)))
+        shape = tuple(map(len, dealt))
+        values: NDArray[Any] = np.empty(0)
         for groups in itertools.product(*(list(blocks_by_size([part])) for part in dealt)):
             first, *others = (part.stack(x, blocks) for part, x, blocks in zip(dealt, rows, groups, strict=True))
             form: Any = kernel.count_form if counts else kernel.grid
             found = _in_jobs(form, [first], others, n_jobs)
-            if found.shape == values.shape:  # all blocks of a sample have one size
+            if found.shape == shape:  # all blocks of a sample have one size
                 return found
+            values = values if values.size else np.empty(shape)
             values[np.ix_(*groups)] = found
         return values
     values = np.empty(len(dealt[0]))
