@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from outvote.kernels import Kernel
 from outvote.plans import BlockPlan, Plan
 from outvote.results import Interval, Number
 from outvote.scales import Spread, spread_of
-from outvote.votes import Alternative, Ballot, ballot, has_scale, median_of, sigma_free_factor
+from outvote.votes import Alternative, Ballot, ballot, has_scale, median_of, medians_of_counts, sigma_free_factor
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +38,13 @@ class Ask:
     log_delta: float
     adversary: Adversary
     alternative: Alternative
+
+
+class Part(NamedTuple):
+    """Block values of a few columns, columns first: what `values` holds, over `divisor`."""
+
+    values: NDArray[Any]
+    divisor: float = 1.0
 
 
 class Voted(NamedTuple):
@@ -101,15 +108,44 @@ def vote_on_kernel(
     ask: Ask,
 ) -> tuple[Number, Certificate]:
     """Let the U-statistics of blocks vote; without an assumption their spread stands in for a scale."""
-    if assume is not None:
-        ready = _ballot(plan, sizes, degrees, assume, ask)
-        certificate = finish(ready.radius, plan, assume, ask, "certified")
-    else:
-        # Blocks of one tuple each have the kernel's own sd, here 1: the unit of the spread of the block values.
-        one_tuple = [np.full(len(size), degree) for size, degree in zip(sizes, degrees, strict=True)]
-        ready = _ballot(plan, one_tuple, degrees, FiniteVariance(1.0), ask).scaled(spread_of(block_values))
-        certificate = finish(ready.radius, plan, None, ask, "plug-in")
-    return answer(np.float64(ready.count(block_values.ravel(order="K")))), certificate
+    values, ready = block_values.ravel(order="K"), _ballot_of_kernel(plan, sizes, degrees, assume, ask)
+    if assume is None:
+        ready = ready.scaled(float(spread_of(values)))
+    certificate = finish(ready.radius, plan, assume, ask, "plug-in" if assume is None else "certified")
+    return answer(np.float64(ready.count(values))), certificate
+
+
+def vote_on_columns(
+    plan: Plan,
+    sizes: Sequence[NDArray[Any]],
+    degrees: tuple[int, ...],
+    parts: Iterable[Part],
+    assume: Sequence[Assumption | None],
+    ask: Ask,
+) -> tuple[Floats, Certificate]:
+    """Let the U-statistics of blocks vote, for each column of them; `assume` has an entry for each column."""
+    kinds = dict(zip(map(id, assume), assume, strict=True))
+    ballots = {kind: _ballot_of_kernel(plan, sizes, degrees, one, ask) for kind, one in kinds.items()}
+    ready = [ballots[id(one)] for one in assume]
+    unscaled = np.array([one is None for one in assume])
+    centres, scale, first = np.empty(len(assume)), np.ones(len(assume)), 0
+    for values, divisor in parts:
+        part = slice(first, first + len(values))
+        first = part.stop
+        if values.dtype.kind in "iu" and not unscaled[part].any():  # on a full grid, where the median votes
+            centres[part] = medians_of_counts(values) / divisor
+            continue
+        columns = (values if divisor == 1 else values / divisor).reshape(len(values), -1).T
+        scale[part] = np.where(unscaled[part], spread_of(columns), 1.0) if unscaled[part].any() else 1.0
+        if all(one.vote == "median" for one in ready[part]):
+            centres[part] = median_of(columns)
+        else:
+            scaled = (one.scaled(float(factor)) for one, factor in zip(ready[part], scale[part], strict=True))
+            centres[part] = [one.count(column) for one, column in zip(scaled, columns.T, strict=True)]
+    radius = np.array([one.radius for one in ready]) * scale
+    common = assume[0] if all(one == assume[0] for one in kinds.values()) else tuple(assume)
+    certificate = finish(radius, plan, common, ask, "plug-in" if unscaled.any() else "certified")
+    return np.asarray(answer(centres)), certificate
 
 
 def answer(estimate: Any) -> Number:
@@ -206,6 +242,17 @@ def _ballot(
         },
         "full" if not isinstance(plan, BlockPlan) and plan.grid == "full" else "single",
     )
+
+
+def _ballot_of_kernel(
+    plan: Plan, sizes: Sequence[NDArray[Any]], degrees: tuple[int, ...], assume: Assumption | None, ask: Ask
+) -> Ballot:
+    """Prepare the vote of U-statistics; without an assumption in units of the spread of their values."""
+    if assume is not None:
+        return _ballot(plan, sizes, degrees, assume, ask)
+    # Blocks of one tuple each have the kernel's own sd, here 1: the unit of the spread of the block values.
+    one_tuple = [np.full(len(size), degree) for size, degree in zip(sizes, degrees, strict=True)]
+    return _ballot(plan, one_tuple, degrees, FiniteVariance(1.0), ask)
 
 
 def _needs_a_scale(assume: Any, plan: BlockPlan) -> bool:

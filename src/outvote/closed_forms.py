@@ -92,14 +92,24 @@ def auc(x: Stack, y: Stack) -> Values:
     return _wins(x, y, below=2, tie=1) / (2 * x.shape[1] * y.shape[1])
 
 
+def mann_whitney_counts(x: Stack, y: Stack) -> NDArray[np.integer[Any]]:
+    """Number of pairs with X ≤ Y, for every block of x and every block of y; in each column where those come first."""
+    return _wins_grid(x, y, below=1, tie=1) if x.ndim == 2 else _wins_grids(x, y, below=1, tie=1)
+
+
+def auc_counts(x: Stack, y: Stack) -> NDArray[np.integer[Any]]:
+    """Twice the number of pairs with X < Y and the ties once, likewise."""
+    return _wins_grid(x, y, below=2, tie=1) if x.ndim == 2 else _wins_grids(x, y, below=2, tie=1)
+
+
 def mann_whitney_grid(x: Stack, y: Stack) -> Values:
     """Share of pairs with X ≤ Y, for every block of x and every block of y."""
-    return np.divide(_wins_grid(x, y, below=1, tie=1), x.shape[1] * y.shape[1], dtype=np.float64)
+    return np.divide(mann_whitney_counts(x, y), x.shape[1] * y.shape[1], dtype=np.float64)
 
 
 def auc_grid(x: Stack, y: Stack) -> Values:
     """Share of pairs with X < Y, ties counted half, for every block of x and every block of y."""
-    return np.divide(_wins_grid(x, y, below=2, tie=1), 2 * x.shape[1] * y.shape[1], dtype=np.float64)
+    return np.divide(auc_counts(x, y), 2 * x.shape[1] * y.shape[1], dtype=np.float64)
 
 
 def energy(x: Stack, y: Stack) -> Values:
@@ -232,13 +242,7 @@ def _wins_grid(x: Stack, y: Stack, *, below: int, tie: int) -> NDArray[np.intege
         return _wins_grid(-y, -x, below=below, tie=tie).T
     n_cells, n_rows = len(x) * len(y), x.size + y.size
     if compiled := fast.compiled(n_rows * (2e-7 + 7e-10 * n_cells**0.5)):
-        largest = below * x.shape[1]
-        # The smallest counters that have room for all additions, or for a few.
-        kinds = (np.uint8, y.shape[1]), (np.uint16, y.shape[1]), (np.uint16, _ADDITIONS), (np.uint32, _ADDITIONS)
-        kind = next((kind for kind, times in kinds if np.iinfo(kind).max >= times * largest), np.int64)
-        most = np.iinfo(kind).max // largest
-        narrow = np.zeros((len(y), len(x)), kind)
-        wins = np.zeros((len(y) if most < y.shape[1] else 0, len(x)), np.int64)
+        narrow, wins, most = _counters(below * x.shape[1], y.shape[1], (len(y), len(x)))
         compiled.grid_wins(*_in_order(x, compiled), *_in_order(y, compiled), below, tie, narrow, wins, most)
         return (wins if len(wins) else narrow).T
     wins = _wins_in_order(x, y, x_first=True)
@@ -247,6 +251,32 @@ def _wins_grid(x: Stack, y: Stack, *, below: int, tie: int) -> NDArray[np.intege
     values = np.sort(np.concatenate([x.ravel(), y.ravel()]))
     tied = (values[1:] == values[:-1]).any()
     return tie * wins + (below - tie) * (_wins_in_order(x, y, x_first=False) if tied else wins)
+
+
+def _wins_grids(x: Stack, y: Stack, *, below: int, tie: int) -> NDArray[np.integer[Any]]:
+    """The same for every column, (columns, blocks, rows); the columns of small grids are counted in one go."""
+    if x.shape[2] < y.shape[2]:
+        return _wins_grids(-y, -x, below=below, tie=tie).swapaxes(1, 2)
+    n_columns, n_cells, n_rows = len(x), x.shape[1] * y.shape[1], x[0].size + y[0].size
+    compiled = fast.compiled(n_columns * n_rows * (2e-7 + 7e-10 * n_cells**0.5))
+    if compiled is None:
+        return np.stack([_wins_grid(*column, below=below, tie=tie) for column in zip(x, y, strict=True)])
+    narrow, wins, most = _counters(below * x.shape[2], y.shape[2], (y.shape[1], x.shape[1]), n_columns)
+    flat = [z.reshape(n_columns, -1).astype(np.float64, copy=False) for z in (x, y)]
+    x_order, y_order = (np.argsort(z, axis=1) for z in flat)
+    compiled.grids_of_wins(flat[0], x_order, x.shape[2], flat[1], y_order, y.shape[2], below, tie, narrow, wins, most)
+    return (wins if wins.size else narrow).swapaxes(1, 2)
+
+
+def _counters(
+    largest: int, times: int, cells: tuple[int, int], *columns: int
+) -> tuple[NDArray[np.integer[Any]], NDArray[np.int64], int]:
+    """Zeros of the smallest type with room for all additions of `largest`, or for a few; where these go; how many."""
+    kinds = (np.uint8, times), (np.uint16, times), (np.uint16, _ADDITIONS), (np.uint32, _ADDITIONS)
+    kind = next((kind for kind, enough in kinds if np.iinfo(kind).max >= enough * largest), np.int64)
+    most = np.iinfo(kind).max // largest
+    rows = cells[0] if most < times else 0
+    return np.zeros((*columns, *cells), kind), np.zeros((*columns, rows, cells[1]), np.int64), most
 
 
 def _in_order(z: Stack, compiled: Any) -> tuple[Values, NDArray[np.int32]]:

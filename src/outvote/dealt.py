@@ -122,6 +122,18 @@ class Partition(Sequence[Indices]):
             sums += part
         return sums
 
+    def repeated(self, times: int) -> Partition:
+        """Return the same blocks again for each of so many columns that follow one another in memory."""
+        n_used = int(self._starts[-1])
+        order = np.arange(n_used) if self.order is None else self.order[:n_used]
+        starts = self.n_rows * np.arange(times)[:, None]
+        return Partition(
+            times * self.n_rows,
+            np.tile(self.sizes, times),
+            (self.left_out + starts).reshape(-1),
+            (order + starts).reshape(-1),
+        )
+
     def keep(self, blocks: Indices) -> Partition:
         """Return the partition with these blocks alone; the rows of the others are left out."""
         new_label = np.full(len(self) + 1, -1)

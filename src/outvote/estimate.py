@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -12,25 +12,43 @@ from numpy.typing import ArrayLike, NDArray
 
 from outvote.arrays import at_home, is_tensor, namespace, to_host
 from outvote.blocks import NBlocks, make_plan
+from outvote.certificate import Certificate
 from outvote.certify import (
+    Ask,
+    Part,
     Voted,
     assumption_of_kernel,
     certify_together,
     ratio_interval,
+    vote_on_columns,
     vote_on_kernel,
     vote_on_means,
 )
 from outvote.contamination import Contamination
 from outvote.dealt import Partition, from_labels
-from outvote.inputs import NanPolicy, check_rows, read, read_rows, screen
+from outvote.inputs import NanPolicy, axis_of, check_rows, read, read_columns, read_rows, screen
 from outvote.kernels import Kernel, kernel_of
 from outvote.partition import PartitionKind, Remainder, Rng, draw, hash_rows, seed_of
-from outvote.pipeline import Allowed, Settings, bounds_of, evaluate, per_column, settle, within_bounds
-from outvote.plans import GridPlan
-from outvote.results import RobustEstimate
+from outvote.pipeline import (
+    Allowed,
+    Settings,
+    bounds_of,
+    evaluate,
+    evaluate_columns,
+    per_column,
+    settle,
+    within_bounds,
+)
+from outvote.plans import BlockPlan, GridPlan
+from outvote.results import Number, RobustEstimate
 from outvote.scales import SpreadOfRows
 from outvote.unknown import leave_open
 from outvote.votes import Alternative, check_choice
+
+#: Block values that the result of several columns keeps on the full grid: 32 MB.
+_KEPT = 2**22
+#: Columns on which a kernel is tried.
+_TRIED = 8
 
 
 def mean(
@@ -117,7 +135,7 @@ def mean(
         )
     if isinstance(contamination, str):
         shape = tuple(read(x, "x", stay=True).values.shape)
-        size = math.prod(shape) if axis is None else shape[_axis(axis, shape)]
+        size = math.prod(shape) if axis is None else shape[axis_of(axis, shape, "x", "to flatten")]
         options: dict[str, Any] = {"remainder": remainder, "simultaneous": simultaneous, "rng": seed_of(rng)}
         return leave_open(
             contamination,
@@ -129,7 +147,9 @@ def mean(
         )
     settings = Settings.check(contamination, confidence, vote, partition, nan_policy, remainder, alternative, rng)
     values, names = read(x, "x", stay=partition != "hash")
-    rows = values.reshape(-1) if axis is None else namespace(values).moveaxis(values, _axis(axis, values.shape), 0)
+    rows = values.reshape(-1)
+    if axis is not None:
+        rows = namespace(values).moveaxis(values, axis_of(axis, values.shape, "x", "to flatten"), 0)
     check_rows(len(rows), "x")
     columns = math.prod(rows.shape[1:])
     if columns == 0:
@@ -203,14 +223,16 @@ def u_statistic(
     alternative: Alternative = "two-sided",
     max_contamination: float | Contamination = 0.1,
     n_jobs: int | None = None,
+    axis: int | None = None,
+    simultaneous: bool = False,
 ) -> RobustEstimate:
     """Estimate E h(Z_1, …, Z_d) by the median of U-statistics on blocks (MoU, MoU₂, …).
 
     Parameters
     ----------
     *samples : array-like or torch tensors
-        One array per sample: numbers (1-D) or vectors (2-D, one a row). They are not modified. Tensors stay on their
-        device; those on a GPU take the named kernels only.
+        One array per sample: numbers (1-D), vectors (2-D, one a row), or columns (`axis`). They are not modified.
+        Tensors stay on their device; those on a GPU take the named kernels only.
     kernel : str or Kernel
         ``"variance"``, ``"covariance"``, ``"gini"``, ``"wilcoxon"``, ``"kendall"``, ``"mann-whitney"``, ``"auc"``,
         ``"mmd"``, ``"energy"``, or your own `Kernel`.
@@ -226,16 +248,26 @@ def u_statistic(
     n_jobs : int or None
         Blocks are evaluated in so many joblib jobs; -1 takes all processors, None one, or as many as the surrounding
         ``joblib.parallel_config`` says. Beyond rounding, the numbers do not depend on it.
+    axis : int or None
+        Axis along which the rows run, where every column is a sample of its own for a kernel of numbers; samples have
+        as many columns each. All columns share one partition, and a row with one NaN is a NaN row of all of them.
+        The numbers are those of one call for each column with the same seed. ``"covariance"`` and ``"kendall"`` are
+        of two columns, so they refuse. None: a sample is 1-D, or its rows are vectors that the kernel takes whole.
+    simultaneous : bool
+        Whether `confidence` is for all columns at once rather than for each.
 
     Returns
     -------
     RobustEstimate
-        On the full grid `block_values` has one axis for each sample.
+        On the full grid `block_values` has one axis for each sample. Of several columns it is empty where these have
+        more than 2²² combinations of blocks in all.
 
     Notes
     -----
     Peak memory: O(n) for the rows dealt and what the kernel sorts, three to five times the samples; on the full grid
-    K_X·K_Y values more. Your own kernel, `mmd` and `energy` work on tiles of a few megabytes.
+    K_X·K_Y values more. Your own kernel, `mmd` and `energy` work on tiles of a few megabytes. Of d columns as many as
+    hold 2¹⁸ numbers, and have 2²² combinations of blocks, are taken at a time, at least one: O(n + K·d) beyond the
+    samples, and O(n + K_X·K_Y + d) on the full grid, besides the 2²² values that are kept at most.
 
     Examples
     --------
@@ -248,6 +280,9 @@ def u_statistic(
     >>> x, y = rng.normal(size=500), rng.normal(1.0, size=400)
     >>> print(ov.u_statistic(x, y, kernel="auc", grid="diagonal", contamination=(5, 4), rng=0))
     auc 0.76 ± 0.28 (certified 95 %, 33 blocks of 15 with 33 blocks of 12, allows for 5 and 4 corrupt rows)
+    >>> table = rng.normal(scale=[1.0, 2.0, 3.0], size=(2000, 3))
+    >>> ov.u_statistic(table, kernel="gini", axis=0, contamination=20, rng=0).estimate.round(1)
+    array([1.2, 2.2, 3.4])
     """
     if not samples:
         raise TypeError("u_statistic needs at least one sample")
@@ -255,12 +290,12 @@ def u_statistic(
         options: dict[str, Any] = {
             "kernel": kernel, "assume": assume, "vote": vote, "n_blocks": n_blocks, "partition": partition,
             "grid": grid, "nan_policy": nan_policy, "remainder": remainder, "rng": seed_of(rng),
-            "n_jobs": n_jobs,
+            "n_jobs": n_jobs, "axis": axis, "simultaneous": simultaneous,
         }  # fmt: skip
         return leave_open(
             contamination,
             lambda level, share: u_statistic(*samples, contamination=level, confidence=share, **options),
-            [len(read_rows(sample, _sample_name(s, len(samples)), stay=True)) for s, sample in enumerate(samples)],
+            list(map(len, _read_samples(samples, axis)[0])),
             max_contamination,
             confidence,
             alternative,
@@ -268,10 +303,20 @@ def u_statistic(
     settings = Settings.check(contamination, confidence, vote, partition, nan_policy, remainder, alternative, rng)
     named = kernel_of(kernel)
     check_choice("grid", grid, Literal["full", "diagonal"])
-    given = [read_rows(sample, _sample_name(s, len(samples)), stay=True) for s, sample in enumerate(samples)]
+    if axis is not None and named.columns not in (None, 1):
+        raise ValueError(
+            f"axis={axis!r} makes every column a sample of numbers, but kernel {named.name!r} takes rows of "
+            f"{named.columns} numbers: leave axis out, and call once for each sample"
+        )
+    given, names = _read_samples(samples, axis)
+    shape = given[0].shape[1:] if axis is not None else ()
+    if shape:
+        given = [sample.reshape(len(sample), -1) for sample in given]
     rows, counts, bad = settings.screen(given, [_sample_name(s, len(samples)) for s in range(len(samples))])
-    named.check(rows)
-    known, ask = assumption_of_kernel(assume, named), settings.ask()
+    named.check([sample[:, 0] for sample in rows] if shape else rows)
+    n_columns = math.prod(shape)
+    assumed = [assumption_of_kernel(assume, named)] if axis is None else _assumptions(assume, n_columns, named)
+    ask = settings.ask(n_columns if simultaneous else 1)
     plan = make_plan(
         tuple(map(len, rows)),
         tuple(counts),
@@ -280,7 +325,7 @@ def u_statistic(
         contamination=contamination,
         adversary=ask.adversary,
         alternative=alternative,
-        assume=known,
+        assume=None if None in assumed else assumed[0],
         vote=vote,
         n_blocks=n_blocks,
         grid=grid,
@@ -295,25 +340,97 @@ def u_statistic(
     ]
     plans, dealt = settle(plans, dealt, partition, together=grid == "diagonal")
     plan = GridPlan(plans, grid) if len(plans) > 1 else plans[0]
-    if any(map(is_tensor, rows)):
-        from outvote.torch.forms import on_tensors
-
-        block_values = on_tensors(named, rows, dealt, grid)
+    ready = named if any(map(is_tensor, rows)) else _fitted(named, rows, bool(shape))
+    sizes, detail = [part.sizes for part in dealt], ""
+    if shape:
+        parts = evaluate_columns(ready, rows, dealt, grid, n_jobs)
+        estimate, certificate, block_values = _by_column(parts, plan, sizes, named.degrees, assumed, ask, shape)
+        if not block_values.size:
+            detail = f"The {n_columns} columns have too many combinations of blocks for their values to be kept."
     else:
-        block_values = evaluate(named.fit(rows), rows, dealt, grid, n_jobs)
-    sizes = [part.sizes for part in dealt]
-    estimate, certificate = vote_on_kernel(plan, sizes, named.degrees, block_values, known, ask)
+        block_values = evaluate(ready, rows, dealt, grid, n_jobs)
+        estimate, certificate = vote_on_kernel(plan, sizes, named.degrees, block_values, assumed[0], ask)
     result = settings.result(
         estimate,
         block_values,
         plan,
         sizes,
-        certificate,
-        bounds=bounds_of([known]),
+        replace(certificate, **settings.promised),
+        bounds=bounds_of(assumed, shape),
         statistic=named.name,
+        names=names,
         n_omitted=sum(bad),
+        detail=detail,
     )
     return at_home(result, samples[0])
+
+
+def _read_samples(samples: Sequence[Any], axis: int | None) -> tuple[list[NDArray[Any]], tuple[str, ...] | None]:
+    """Read every sample, and the names of their columns where each column is a sample of its own."""
+    called = [_sample_name(s, len(samples)) for s in range(len(samples))]
+    if axis is None:
+        return [read_rows(sample, name, stay=True) for sample, name in zip(samples, called, strict=True)], None
+    read = [read_columns(sample, name, axis, stay=True) for sample, name in zip(samples, called, strict=True)]
+    if len({tuple(values.shape[1:]) for values, _ in read}) > 1:
+        found = " and ".join(str(tuple(values.shape[1:])) for values, _ in read)
+        raise ValueError(f"axis={axis} pairs column with column, but the samples have columns of shape {found}")
+    named = dict.fromkeys(names for _, names in read if names)
+    if len(named) > 1:
+        found = " and ".join(str(list(names)) for names in named)
+        raise ValueError(f"axis={axis} pairs column with column, but these are named {found}: put them in one order")
+    return [values for values, _ in read], next(iter(named), None)
+
+
+def _assumptions(assume: Any, n_columns: int, kernel: Kernel) -> list[Any]:
+    """What is assumed of the kernel's values in each column."""
+    given = per_column(assume, n_columns)
+    distinct = dict(zip(map(id, given), given, strict=True))
+    known = {key: assumption_of_kernel(one, kernel) for key, one in distinct.items()}
+    return [known[id(one)] for one in given]
+
+
+def _fitted(kernel: Kernel, rows: Sequence[NDArray[Any]], by_column: bool) -> Kernel:
+    """Try the kernel on the samples; of many columns, on some."""
+    if not by_column:
+        return kernel.fit(rows)
+    n_columns = rows[0].shape[1]
+    some = np.unique(np.linspace(0, n_columns - 1, min(n_columns, _TRIED)).astype(int)).tolist()
+    try:
+        return kernel.fit(*([sample[:, j] for sample in rows] for j in some))
+    except (IndexError, TypeError) as error:
+        error.add_note(f"With axis= kernel {kernel.name!r} is given numbers, not vectors: every column is a sample.")
+        raise
+
+
+def _are_kept(plan: BlockPlan | GridPlan, n_columns: int) -> bool:
+    return isinstance(plan, BlockPlan) or plan.grid != "full" or plan.n_votes * n_columns <= _KEPT
+
+
+def _by_column(
+    parts: Iterable[Part],
+    plan: BlockPlan | GridPlan,
+    sizes: Sequence[NDArray[Any]],
+    degrees: tuple[int, ...],
+    assumed: Sequence[Any],
+    ask: Ask,
+    shape: tuple[int, ...],
+) -> tuple[Number, Certificate, NDArray[np.float64]]:
+    """Let the blocks of every column vote, and bring estimates, radii and block values into shape."""
+    kept: list[NDArray[Any]] = []
+
+    def keeping() -> Iterator[Part]:
+        for part in parts:
+            kept.append(part.values / part.divisor if part.divisor != 1 else part.values)
+            yield part
+
+    keep = _are_kept(plan, len(assumed))
+    estimate, certificate = vote_on_columns(plan, sizes, degrees, keeping() if keep else parts, assumed, ask)
+    blocks = tuple(map(len, sizes)) if isinstance(plan, GridPlan) and plan.grid == "full" else (len(sizes[0]),)
+    block_values = np.empty((*(0 for _ in blocks), *shape))
+    if keep:
+        block_values = np.moveaxis(np.concatenate(kept), 0, -1).reshape(*blocks, *shape)
+    radius = np.reshape(certificate.radius, shape)
+    return estimate.reshape(shape), replace(certificate, radius=radius), block_values
 
 
 def _hashed(rows: Any, n_blocks: int, settings: Settings, stream: int) -> Partition:
@@ -535,14 +652,6 @@ def _pair_up(
         raise ValueError("b - a is too large for a float: divide both by a power of ten first")
     amounts = settings.allowed.amount if isinstance(settings.allowed.amount, tuple) else (settings.allowed.amount,)
     return gaps, sum(Contamination(amount).count(len(a)) for amount in amounts)
-
-
-def _axis(axis: Any, shape: tuple[int, ...]) -> int:
-    if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
-        raise TypeError(f"axis={axis!r} must be an integer, or None to flatten")
-    if not -len(shape) <= axis < len(shape):
-        raise ValueError(f"axis={axis} does not exist: x has {len(shape)} dimensions")
-    return int(axis)
 
 
 def _sample_name(number: int, n_samples: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -74,6 +76,29 @@ def read_rows(x: Any, name: str, *, stay: bool = False) -> NDArray[Any]:
     if values.ndim == 2 and not values.shape[1]:
         raise ValueError(f"{name} has shape {values.shape}: its rows are empty")
     check_rows(len(values), name)
+    return _as_floats(values)
+
+
+def read_columns(x: Any, name: str, axis: Any, *, stay: bool = False) -> Rows:
+    """Read a sample whose rows run along an axis, as floats with rows first; every other index is a column."""
+    values, names = read(x, name, stay=stay)
+    rows = namespace(values).moveaxis(values, axis_of(axis, values.shape, name, "for a sample of vectors"), 0)
+    check_rows(len(rows), name)
+    if math.prod(rows.shape[1:]) == 0:
+        raise ValueError(f"{name} has shape {tuple(values.shape)}: there are no columns to estimate")
+    return Rows(_as_floats(rows), names if axis in (0, -values.ndim) and values.ndim == 2 else None)
+
+
+def axis_of(axis: Any, shape: Sequence[int], name: str, none: str) -> int:
+    """Return the axis along which the rows run, or say what is wrong with it; `none` says what None is for."""
+    if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
+        raise TypeError(f"axis={axis!r} must be an integer, or None {none}")
+    if not -len(shape) <= axis < len(shape):
+        raise ValueError(f"axis={axis} does not exist: {name} has {len(shape)} dimensions")
+    return int(axis)
+
+
+def _as_floats(values: Any) -> Any:
     if is_tensor(values) or values.dtype in (np.float32, np.float64):
         return values
     return values.astype(np.float64)

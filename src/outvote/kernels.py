@@ -74,6 +74,8 @@ class Kernel:
     homogeneity: int | tuple[int, ...] | None = None
     aligned_form: Callable[..., Values] | None = None
     grid_form: Callable[..., Values] | None = None
+    count_form: Callable[..., NDArray[np.integer[Any]]] | None = None
+    count_unit: float = 1.0
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -111,9 +113,9 @@ class Kernel:
                 f"kernel {self.name!r} compares rows of the same length, but the samples have shapes {shapes}"
             )
 
-    def fit(self, samples: Sequence[NDArray[Any]]) -> Kernel:
-        """Return the kernel ready to evaluate on blocks of these samples."""
-        return self if self.aligned_form is not None else _ready(self, samples)
+    def fit(self, *tried: Sequence[NDArray[Any]]) -> Kernel:
+        """Return the kernel ready to evaluate on blocks of these samples, or of several times as many like them."""
+        return self if self.aligned_form is not None else _ready(self, tried)
 
     def aligned(self, *stacks: Stack) -> Values:
         """Evaluate the U-statistic on the k-th blocks of all samples together, for every k."""
@@ -275,6 +277,7 @@ KERNELS: dict[str, Kernel] = {
             columns=1,
             aligned_form=closed_forms.mann_whitney,
             grid_form=closed_forms.mann_whitney_grid,
+            count_form=closed_forms.mann_whitney_counts,
         ),
         Kernel(
             lambda x, y: (x < y) + (x == y) / 2,
@@ -285,6 +288,8 @@ KERNELS: dict[str, Kernel] = {
             columns=1,
             aligned_form=closed_forms.auc,
             grid_form=closed_forms.auc_grid,
+            count_form=closed_forms.auc_counts,
+            count_unit=0.5,
         ),
         gaussian_mmd(),
         Kernel(
@@ -313,9 +318,10 @@ def _check_columns(kernel: Kernel, sample: NDArray[Any], number: int) -> None:
         )
 
 
-def _ready(kernel: Kernel, samples: Sequence[NDArray[Any]]) -> Kernel:
+def _ready(kernel: Kernel, tried: Sequence[Sequence[NDArray[Any]]]) -> Kernel:
     """Try a user's function on a few tuples: how it wants its rows, and whether it is symmetric."""
-    probes = _probe_tuples(kernel.degrees, samples)
+    several = [_probe_tuples(kernel.degrees, samples) for samples in tried]
+    probes = several[0] if len(several) == 1 else [np.concatenate(slot) for slot in zip(*several, strict=True)]
     if kernel.vectorized:
         function = kernel.function
         expected = _values(kernel, function, probes)
@@ -324,7 +330,7 @@ def _ready(kernel: Kernel, samples: Sequence[NDArray[Any]]) -> Kernel:
         expected = _values(kernel, scalar, probes)
         function = scalar
         if kernel.vectorized is None:
-            ufunc = _compiled(kernel, samples)
+            ufunc = _compiled(kernel, tried[0])
             if ufunc is not None and kernel.degrees in (_PAIRS, _CROSS):
                 _check_symmetric(kernel, scalar, probes, expected)
                 return _looped(kernel, ufunc)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from outvote.arrays import is_tensor, namespace, to_host
 from outvote.assumptions import Bounded, one_assumption
 from outvote.blocks import NBlocks, log_delta_of, make_plan
 from outvote.certificate import Certificate
-from outvote.certify import Ask
+from outvote.certify import Ask, Part
 from outvote.contamination import Amount, Contamination
 from outvote.inputs import NanPolicy, check_nan_policy, neutralise, screen
 from outvote.kernels import Kernel
@@ -25,6 +25,10 @@ from outvote.partition import Partition, PartitionKind, Remainder, Rng, blocks_b
 from outvote.plans import BlockPlan, Grid, Plan
 from outvote.results import Interval, Number, RobustEstimate
 from outvote.votes import Alternative, check_choice, has_scale
+
+#: Numbers of several columns that are dealt at once, and combinations of their blocks.
+_AT_ONCE = 2**18
+_CELLS_AT_ONCE = 2**22
 
 Allowed = Contamination | Amount | Sequence[Amount]
 
@@ -244,16 +248,32 @@ def _means_of_tensor(rows: Any, dealt: Partition) -> Any:
 
 
 def evaluate(
-    kernel: Kernel, rows: Sequence[NDArray[Any]], dealt: Sequence[Partition], grid: Grid, n_jobs: int | None = None
-) -> NDArray[np.float64]:
-    """Evaluate a U-statistic on blocks: on all combinations of them, or on the k-th of each sample."""
+    kernel: Kernel,
+    rows: Sequence[NDArray[Any]],
+    dealt: Sequence[Partition],
+    grid: Grid,
+    n_jobs: int | None = None,
+    *,
+    counts: bool = False,
+) -> NDArray[Any]:
+    """Evaluate a U-statistic on blocks: on all combinations of them, or on the k-th of each sample.
+
+    `counts` gives what the kernel counts, not the values, on all combinations of blocks of one size.
+    """
+    if any(map(is_tensor, rows)):
+        from outvote.torch.forms import on_tensors
+
+        return on_tensors(kernel, rows, dealt, grid)
     if grid == "full" and len(rows) > 1:
-        values = np.empty(tuple(map(len, dealt)))
+        shape = tuple(map(len, dealt))
+        values: NDArray[Any] = np.empty(0)
         for groups in itertools.product(*(list(blocks_by_size([part])) for part in dealt)):
             first, *others = (part.stack(x, blocks) for part, x, blocks in zip(dealt, rows, groups, strict=True))
-            found = _in_jobs(kernel.grid, [first], others, n_jobs)
-            if found.shape == values.shape:  # all blocks of a sample have one size
+            form: Any = kernel.count_form if counts else kernel.grid
+            found = _in_jobs(form, [first], others, n_jobs)
+            if found.shape == shape:  # all blocks of a sample have one size
                 return found
+            values = values if values.size else np.empty(shape)
             values[np.ix_(*groups)] = found
         return values
     values = np.empty(len(dealt[0]))
@@ -263,12 +283,44 @@ def evaluate(
     return values
 
 
+def evaluate_columns(
+    kernel: Kernel, rows: Sequence[NDArray[Any]], dealt: Sequence[Partition], grid: Grid, n_jobs: int | None = None
+) -> Iterator[Part]:
+    """Evaluate a U-statistic on blocks of each column, a few columns at a time; they share the blocks."""
+    n_columns, step = rows[0].shape[1], max(1, _AT_ONCE // max(map(len, rows)))
+    if grid != "full" or len(rows) == 1:
+        for low in range(0, n_columns, step):
+            several = [x[:, low : low + step] for x in rows]
+            width = several[0].shape[1]
+            # The blocks of several columns are more blocks of one long column.
+            long = [x.T.reshape(-1) for x in several]
+            values = evaluate(kernel, long, [part.repeated(width) for part in dealt], grid, n_jobs)
+            yield Part(values.reshape(width, -1))
+        return
+    counts = kernel.count_form is not None and all(part.one_size for part in dealt) and not any(map(is_tensor, rows))
+    divisor = math.prod(int(part.sizes[0]) for part in dealt) / kernel.count_unit if counts else 1.0
+    step = min(step, max(1, _CELLS_AT_ONCE // math.prod(map(len, dealt)))) if counts else 1
+    for low in range(0, n_columns, step):
+        if step == 1:
+            values = evaluate(kernel, [x[:, low] for x in rows], dealt, grid, n_jobs, counts=counts)[None]
+        else:
+            assert kernel.count_form is not None
+            stacks = [_stack_columns(part, x[:, low : low + step]) for part, x in zip(dealt, rows, strict=True)]
+            values = _in_jobs(kernel.count_form, stacks, [], n_jobs)
+        yield Part(values, divisor)
+
+
+def _stack_columns(dealt: Partition, x: NDArray[Any]) -> NDArray[Any]:
+    """The blocks of one size of each column, (columns, blocks, rows)."""
+    return np.ascontiguousarray(np.moveaxis(dealt.stack(x, np.arange(len(dealt))), -1, 0))
+
+
 def _in_jobs(
-    function: Callable[..., NDArray[np.float64]],
+    function: Callable[..., NDArray[Any]],
     stacks: Sequence[NDArray[Any]],
     others: Sequence[NDArray[Any]],
     n_jobs: int | None,
-) -> NDArray[np.float64]:
+) -> NDArray[Any]:
     """Evaluate blocks in several joblib jobs: each has some blocks of `stacks`, and the `others` whole."""
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0):
         raise ValueError(f"n_jobs={n_jobs!r} must be a number of jobs, -1 for all processors, or None")

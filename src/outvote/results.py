@@ -43,8 +43,9 @@ class RobustEstimate:
         The blocks, and why there are that many.
     block_values : ndarray or tuple of ndarray
         One value for each block (or combination of blocks); one array for each sample where the
-        samples voted separately. Tensors, on the same device, if the rows were tensors; then `estimate` and `interval`
-        of several columns are tensors too.
+        samples voted separately. Several columns are on the last axes. Empty where `u_statistic` had too many of them
+        to keep. Tensors, on the same device, if the rows were tensors; then `estimate` and `interval` of several
+        columns are tensors too.
     block_sizes : ndarray or tuple of ndarray
         Rows in each block.
     seed : int
@@ -103,8 +104,14 @@ class RobustEstimate:
         """The average of the block values: for a mean, the plain mean of the rows in blocks."""
         if isinstance(self.block_values, tuple):
             return tuple(map(_average, map(to_host, self.block_values), self.block_sizes))
+        values, shape = to_host(self.block_values), np.shape(to_host(self.estimate))
+        if not values.size:
+            raise ValueError(
+                "the block values of these columns were not kept, so their average is not known: pass fewer columns, "
+                "or grid='diagonal'"
+            )
         sizes = self.block_sizes if isinstance(self.block_sizes, np.ndarray) else None
-        return _average(to_host(self.block_values), sizes)
+        return _average(values.reshape(-1, *shape), sizes)
 
     def explain(self) -> str:
         """Say in plain sentences what was found, how sure it is, and how the blocks were chosen."""
@@ -240,10 +247,9 @@ def _table_line(values: NDArray[np.float64], names: tuple[str, ...] | None) -> s
 def _average(values: NDArray[np.float64], sizes: Any) -> Number:
     """Average over the blocks, weighted by their rows where there is one size for each; no overflow on the way."""
     weights = np.asarray(sizes) if sizes is not None and np.shape(sizes) == np.shape(values)[:1] else None
-    flat = values if weights is not None else values.reshape(-1)
-    weights = np.full(len(flat), 1 / len(flat)) if weights is None else weights / weights.sum()
+    weights = np.full(len(values), 1 / len(values)) if weights is None else weights / weights.sum()
     with np.errstate(over="ignore", invalid="ignore"):
-        average = np.tensordot(weights, flat, axes=1)
+        average = np.tensordot(weights, values, axes=1)
     return float(average) if np.ndim(average) == 0 else average
 
 

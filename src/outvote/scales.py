@@ -43,7 +43,7 @@ def robust_sd(rows: NDArray[Any], n_corrupt: int, seed: int, order: NDArray[np.i
     if is_tensor(columns):
         columns, order = to_host(rows_of(columns, order)), np.arange(n_rows)
     if 2 * n_corrupt + 1 > n_rows // 2:
-        sd = _NORMAL_MAD * np.array([mad(column) for column in columns[order].T.astype(np.float64, copy=False)])
+        sd = _NORMAL_MAD * mad(columns[order].astype(np.float64, copy=False))
     else:
         n_blocks = min(n_rows // 2, 4 * n_corrupt + math.ceil(4 * math.sqrt(n_corrupt)) + 9)
         size = n_rows // n_blocks
@@ -117,7 +117,7 @@ class SpreadOfBlocks:
         size = int(np.median(self.counts))
         with np.errstate(over="ignore", invalid="ignore"):
             if size < 2:
-                sds = np.array([spread_of(column) for column in self.means.T])
+                sds = spread_of(self.means)
             else:
                 sds = np.sqrt(self._variances() / _median_of_normal_variance(size))
         return np.where(sds > 0, sds, math.inf)
@@ -131,9 +131,10 @@ class SpreadOfBlocks:
         return median_of(self.m2[several] / (self.counts[several, None] - 1))
 
 
-def spread_of(block_values: Floats) -> float:
-    """Robust sd of one block value; infinite where most of them agree, which says nothing."""
-    return _NORMAL_MAD * mad(block_values.reshape(-1)) or math.inf
+def spread_of(block_values: Floats) -> Floats:
+    """Robust sd of one block value, for each column of them; infinite where most agree, which says nothing."""
+    sd = _NORMAL_MAD * mad(block_values)
+    return np.where(sd > 0, sd, math.inf)
 
 
 @cache

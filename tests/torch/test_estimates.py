@@ -219,3 +219,19 @@ def test_a_nan_in_no_block_is_found_too(monkeypatch):
     x[left] = torch.nan
     with pytest.raises(ValueError, match=f"the first is row {left}"):
         ov.mean(x, contamination=50, n_blocks=501, rng=3)
+
+
+@pytest.mark.parametrize("kind", ["random", "hash", "contiguous"])
+@pytest.mark.parametrize("name", ["variance", "gini", "wilcoxon"])
+def test_u_statistics_of_columns(where, name, kind):
+    found = check_same(ov.u_statistic, rows(300, 4), kernel=name, axis=0, partition=kind)
+    assert isinstance(found.estimate, torch.Tensor)
+    assert found.estimate.shape == (4,)
+    assert found.block_values.shape[1:] == (4,)
+
+
+@pytest.mark.parametrize("grid", ["full", "diagonal"])
+@pytest.mark.parametrize("name", ["mann-whitney", "auc", "mmd", "energy"])
+def test_u_statistics_of_columns_of_two_samples(where, name, grid):
+    options = {"kernel": name, "axis": -1, "grid": grid, "n_blocks": 9, "remainder": "spread"}
+    check_same(ov.u_statistic, rows(3, 80), rows(3, 90, seed=1), **options)

@@ -8,6 +8,7 @@ from outvote.compiled.kernels import (
     concordance_by_rank,
     concordance_of_pairs,
     grid_wins,
+    grids_of_wins,
     leading_bits,
     settle,
     sums_across,
@@ -39,6 +40,7 @@ from outvote.compiled.scores import (
     narrow_scores,
 )
 from outvote.compiled.votes import (
+    histograms,
     soft_pull,
 )
 
@@ -54,10 +56,12 @@ __all__ = [
     "concordance_of_pairs",
     "count_drawn",
     "grid_wins",
+    "grids_of_wins",
     "hash_numbers",
     "hinge_pairs",
     "hinge_pairs_of",
     "hinge_slopes",
+    "histograms",
     "leading_bits",
     "logistic_pairs",
     "logistic_pairs_of",

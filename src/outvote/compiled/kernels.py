@@ -80,6 +80,27 @@ def grid_wins(
 
 
 @jit
+def grids_of_wins(
+    x: NDArray[np.float64],
+    x_order: NDArray[np.int64],
+    x_size: int,
+    y: NDArray[np.float64],
+    y_order: NDArray[np.int64],
+    y_size: int,
+    below: int,
+    tie: int,
+    narrow: NDArray[Any],
+    wins: NDArray[np.int64],
+    most: int,
+) -> None:
+    """Do `grid_wins` for every column (first axis): its values block after block, and their order."""
+    for column in range(len(x)):
+        x_values, x_block = x[column][x_order[column]], (x_order[column] // x_size).astype(np.int32)
+        y_values, y_block = y[column][y_order[column]], (y_order[column] // y_size).astype(np.int32)
+        grid_wins(x_values, x_block, y_values, y_block, below, tie, narrow[column], wins[column], most)
+
+
+@jit
 def leading_bits(values: NDArray[np.float64], numbers: int) -> NDArray[np.int64]:
     """Integers in the order of the values, up to the bits set in `numbers`, which hold the number of the value."""
     bits = values.view(np.int64)

@@ -99,7 +99,7 @@ def _sum_of_four(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 @jit
 def add_blocks(x: NDArray[Any], order: NDArray[np.int64], starts: NDArray[np.int64], sums: NDArray[np.float64]) -> None:
-    """Add up the rows of each block, `order[starts[k] : starts[k + 1]]`: eight at once, a thousand before they count."""
+    """Add up the rows of each block, `order[starts[k] : starts[k + 1]]`: eight at once, a thousand to a part."""
     part = np.empty(x.shape[1])
     for k in range(len(sums)):
         total = sums[k]

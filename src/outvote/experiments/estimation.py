@@ -49,7 +49,11 @@ def pieces(size: Size, chosen: Iterable[int] | None = None, *, call: int = 0) ->
 
 
 def spoil(rng: np.random.Generator, clean: Array, value: float, count: int) -> Array:
-    """Replace `count` rows of every column, each time others: the columns share one partition."""
+    """Replace `count` rows of every column, each time others.
+
+    The columns share one partition, and yet what comes of them is independent: their rows can be exchanged, so that the
+    law of each is the same given any partition.
+    """
     spoiled = clean.copy()
     for each in range(clean.shape[1]):
         spoiled[rng.choice(len(clean), size=count, replace=False, shuffle=False), each] = value

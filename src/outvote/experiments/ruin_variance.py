@@ -8,19 +8,12 @@ import numpy as np
 
 from outvote.estimate import u_statistic
 from outvote.experiments import estimation
-from outvote.experiments.base import Experiment, Finding, Piece, Size, Tables, column
+from outvote.experiments.base import Experiment, Finding, Tables, column
 from outvote.experiments.checking import checked, rows_of
 from outvote.plotting.base import spaced
 
 LINES = (("MoU", "spoiled"), ("variance", "spoiled"), ("MoU", "clean"), ("variance", "clean"))
 TRUTH = 1 / 12
-#: A call takes as long as so many rows.
-_CALL = 40_000
-
-
-def pieces(size: Size) -> list[Piece]:
-    """Cut the runs: every one of them is a call."""
-    return estimation.pieces(size, call=_CALL)
 
 
 def measure(rng: np.random.Generator, *, n: int, runs: int) -> list[dict[str, Any]]:
@@ -29,9 +22,8 @@ def measure(rng: np.random.Generator, *, n: int, runs: int) -> list[dict[str, An
     count = estimation.n_outliers(n)
     blocks, found = estimation.harmonic(n), {}
     for data, rows in (("clean", clean), ("spoiled", estimation.spoil(rng, clean, n**0.25, count))):
-        found["MoU", data] = [
-            u_statistic(z, kernel="variance", contamination=count, n_blocks=blocks, rng=rng).estimate for z in rows.T
-        ]
+        result = u_statistic(rows, kernel="variance", axis=0, contamination=count, n_blocks=blocks, rng=rng)
+        found["MoU", data] = result.estimate
         found["variance", data] = rows.var(axis=0, ddof=1)
     return rows_of("ruin-variance", estimation.errors(n, TRUTH, found))
 
@@ -81,7 +73,7 @@ EXPERIMENT = Experiment(
     where="Figure break_var",
     runs=500,
     quick_runs=50,
-    pieces=pieces,
+    pieces=estimation.pieces,
     measure=measure,
     tabulate=estimation.tabulate,
     draw=draw,

@@ -68,22 +68,20 @@ class BlocksDisplay:
             values, corrupt = values[column], plan.n_corrupt[column]  # type: ignore[index]
             estimate, plain = result.centres[column], plain[column]  # type: ignore[index]
             label = f"mean of a block of sample {'ab'[column]}"
-        elif np.ndim(estimate):
-            _check_column(column, np.size(estimate))
-            values = values.reshape(len(values), -1)[:, column]
-            estimate, plain = np.ravel(estimate)[column], np.ravel(plain)[column]  # type: ignore[arg-type]
-            label = f"{result.statistic} of a block" + (f" ({result.names[column]})" if result.names else "")
         else:
-            _check_column(column, 1)
+            _check_column(column, np.size(estimate))
+            values = values.reshape(-1, np.size(estimate))[:, column]
+            estimate, plain = np.ravel(estimate)[column], np.ravel(plain)[column]  # type: ignore[arg-type]
+            label += f" ({result.names[column]})" if result.names and np.ndim(result.estimate) else ""
             if isinstance(corrupt, tuple):
                 ks: Any = plan.n_blocks
                 clean = np.prod([max(k - c, 0) for k, c in zip(ks, corrupt, strict=True)])
-                corrupt = int(values.size - clean) if values.ndim > 1 else sum(corrupt)
+                corrupt = int(values.size - clean) if plan.grid == "full" else sum(corrupt)  # type: ignore[union-attr]
         return cls(
             np.sort(np.ravel(values)),
             float(estimate),
-            float(plain),  # type: ignore[arg-type]
-            int(corrupt),  # type: ignore[arg-type]
+            float(plain),
+            int(corrupt),
             title=f"{result.statistic}: {plan}",
             label=label,
             vote=plan.samples[column].vote if isinstance(result.block_values, tuple) else plan.vote,  # type: ignore[union-attr]

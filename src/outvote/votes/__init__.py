@@ -14,6 +14,7 @@ from outvote.votes.median import (
     mad,
     median_of,
     median_radius,
+    medians_of_counts,
     threshold,
     unequal_radius,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "mad",
     "median_of",
     "median_radius",
+    "medians_of_counts",
     "p_star",
     "psi",
     "sigma_free_factor",

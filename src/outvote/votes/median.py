@@ -13,11 +13,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outvote import fast
 from outvote.assumptions import Assumption, BlockSize
 from outvote.contamination import Adversary
 from outvote.tails import Tail
@@ -45,7 +46,7 @@ TINY, LARGEST = sys.float_info.min, sys.float_info.max
 def median_of(values: Floats) -> Floats:
     """Take numpy's median over the first axis, without overflow in the mean of the middle two; NaN if there is one."""
     low, high = (len(values) - 1) // 2, len(values) // 2
-    ordered = values.copy()
+    ordered = values.copy("K")
     ordered.partition(high, axis=0)
     median = ordered[high]
     if low != high:
@@ -59,11 +60,30 @@ def median_of(values: Floats) -> Floats:
     return np.asarray(median if whole else np.where(np.isnan(last), np.nan, median))
 
 
-def mad(values: Floats) -> float:
-    """Median absolute deviation from the median; infinite where that is beyond the largest float."""
+def medians_of_counts(counts: NDArray[np.integer[Any]]) -> Floats:
+    """Take the median of the whole numbers from 0 on in each row; small ones are counted, which moves none of them."""
+    if not counts.flags.c_contiguous:  # the last axes may stand in any order
+        counts = counts.transpose(0, *range(counts.ndim - 1, 0, -1))
+    flat = counts.reshape(len(counts), -1)
+    n_each, n_kinds = flat.shape[1], int(flat.max()) + 1
+    if n_kinds > n_each:
+        return median_of(flat.T.astype(np.float64))
+    ready = fast.compiled(3e-9 * flat.size)
+    often = (
+        np.stack([np.bincount(row, minlength=n_kinds) for row in flat])
+        if ready is None
+        else ready.histograms(flat, n_kinds)
+    )
+    up_to = np.cumsum(often, axis=1)
+    low, high = ((up_to <= rank).sum(axis=1) for rank in ((n_each - 1) // 2, n_each // 2))
+    return np.asarray((low + high) / 2)
+
+
+def mad(values: Floats) -> Floats:
+    """Median absolute deviation from the median over the first axis; infinite where it is beyond the largest float."""
     with np.errstate(over="ignore", invalid="ignore"):
         deviations = np.abs(values - median_of(values))
-    return float(median_of(np.where(np.isnan(deviations), np.inf, deviations)))
+    return median_of(np.where(np.isnan(deviations), np.inf, deviations))
 
 
 def check_choice(name: str, value: object, choices: object) -> None:

@@ -1,0 +1,412 @@
+"""U-statistics of many columns in one call: the numbers of one call for each column."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import outvote as ov
+from outvote import closed_forms, estimate, pipeline
+from outvote.partition import draw
+from outvote.votes import medians_of_counts
+
+matplotlib.use("Agg")
+
+KINDS = ["random", "uniform", "hash", "contiguous"]
+ONE_SAMPLE = ["variance", "gini", "wilcoxon"]
+TWO_SAMPLES = ["mann-whitney", "auc", "mmd", "energy"]
+
+
+def rows(*shape, seed=0):
+    """Rows with ties."""
+    return np.round(np.random.default_rng(seed).normal(size=shape), 1)
+
+
+def sizes_of(result):
+    return result.block_sizes if isinstance(result.block_sizes, tuple) else (result.block_sizes,)
+
+
+def check_columns(*samples, axis=0, **options):
+    """One call for all columns gives what one call for each gives."""
+    before = [np.array(sample) for sample in samples]
+    found = ov.u_statistic(*samples, axis=axis, rng=3, **options)
+    assume = options.pop("assume", None)
+    d = np.size(found.estimate)
+    columns = [np.moveaxis(np.asarray(sample), axis, 0).reshape(np.shape(sample)[axis], -1) for sample in samples]
+    assert d == columns[0].shape[1]
+    values = np.asarray(found.block_values).reshape(-1, d)
+    for j in range(d):
+        known = assume[j] if isinstance(assume, list) else assume
+        one = ov.u_statistic(*(x[:, j] for x in columns), rng=3, assume=known, **options)
+        close = {"rtol": 1e-12, "atol": 1e-12}
+        np.testing.assert_allclose(found.estimate.reshape(-1)[j], one.estimate, **close)
+        np.testing.assert_allclose(found.radius.reshape(-1)[j], one.radius, **close)
+        for end, expected in zip(found.interval, one.interval, strict=True):
+            np.testing.assert_allclose(end.reshape(-1)[j], expected, **close)
+        if len(values):
+            np.testing.assert_allclose(values[:, j], one.block_values.reshape(-1), **close)
+            np.testing.assert_allclose(np.ravel(found.plain)[j], one.plain, rtol=1e-9, atol=1e-9)
+        assert str(found.plan) == str(one.plan)
+        assert found.plan.explain() == one.plan.explain()
+        assert found.certificate.provenance == one.certificate.provenance
+        assert found.certificate.log_delta == one.certificate.log_delta
+        assert found.n_omitted == one.n_omitted
+        for size, expected in zip(*(sizes_of(result) for result in (found, one)), strict=True):
+            np.testing.assert_array_equal(size, expected)
+    for sample, copy in zip(samples, before, strict=True):
+        np.testing.assert_array_equal(sample, copy)
+    return found
+
+
+@pytest.mark.parametrize("remainder", ["drop", "spread"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ONE_SAMPLE)
+def test_one_sample(name, kind, remainder):
+    found = check_columns(rows(85, 4), kernel=name, contamination=2, n_blocks=9, partition=kind, remainder=remainder)
+    assert found.block_values.shape == (len(found.block_sizes), 4)
+    assert found.statistic == name
+
+
+@pytest.mark.parametrize("grid", ["full", "diagonal"])
+@pytest.mark.parametrize("remainder", ["drop", "spread"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", TWO_SAMPLES)
+def test_two_samples(name, kind, remainder, grid, monkeypatch):
+    samples = rows(50, 3), rows(61, 3, seed=1) + 1
+    options = {"kernel": name, "n_blocks": 7, "grid": grid, "partition": kind, "remainder": remainder}
+    found = check_columns(*samples, contamination=(2, 1), **options)
+    assert found.block_values.ndim == (3 if grid == "full" else 2)
+    monkeypatch.setattr(estimate, "_KEPT", 100)
+    bare = check_columns(*samples, contamination=(2, 1), **options)
+    assert bare.block_values.size == (0 if grid == "full" else found.block_values.size)
+
+
+@pytest.mark.parametrize("name", ONE_SAMPLE)
+def test_brute_force(name):
+    z = rows(40, 3)
+    found = ov.u_statistic(z, kernel=name, contamination=1, n_blocks=5, axis=0, rng=0)
+    kernel = ov.kernels.KERNELS[name].function
+    for j in range(3):
+        blocks = [z[block, j] for block in draw("random", 40, 5, 0)]
+        expected = [np.mean([kernel(a, b) for a, b in itertools.combinations(block, 2)]) for block in blocks]
+        np.testing.assert_allclose(found.block_values[:, j], expected, rtol=1e-10, atol=1e-14)
+        assert found.estimate[j] == pytest.approx(np.median(expected), rel=1e-10)
+
+
+def test_brute_force_on_the_full_grid_whether_values_are_kept_or_not(monkeypatch):
+    x, y = rows(30, 2), rows(24, 2, seed=1)
+    asked = {"kernel": "auc", "contamination": 1, "n_blocks": (5, 4), "axis": 0, "rng": 0}
+    found = ov.u_statistic(x, y, **asked)
+    monkeypatch.setattr(estimate, "_KEPT", 0)
+    bare = ov.u_statistic(x, y, **asked)
+    for j in range(2):
+        expected = [
+            np.mean([(a < b) + (a == b) / 2 for a in x[rows_x, j] for b in y[rows_y, j]])
+            for rows_x in draw("random", 30, 5, 0)
+            for rows_y in draw("random", 24, 4, 0, stream=1)
+        ]
+        np.testing.assert_allclose(found.block_values[..., j].ravel(), expected, rtol=1e-12)
+        assert found.estimate[j] == pytest.approx(np.median(expected), rel=1e-12)
+        assert bare.estimate[j] == pytest.approx(np.median(expected), rel=1e-12)
+    assert bare.block_values.shape == (0, 0, 2)
+    assert "too many combinations of blocks" in bare.explain()
+    assert bare.to_dict()["block_values"] == []
+    with pytest.raises(ValueError, match=r"were not kept.*grid='diagonal'"):
+        _ = bare.plain
+    with pytest.raises(ValueError, match="were not kept"):
+        bare.plot(column=1)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        ov.Kernel(lambda a, b: max(a, b), 2, name="larger"),
+        ov.Kernel(lambda a, b: np.abs(a - b) ** 0.5, 2),
+        ov.Kernel(lambda a, b, c: np.maximum(np.maximum(a, b), c), 3, vectorized=True),
+        ov.Kernel(lambda a: a**2, 1, bounds=(0.0, 100.0)),
+    ],
+    ids=["rows", "arrays", "triples", "mean"],
+)
+def test_kernels_of_the_user(function):
+    check_columns(rows(60, 3), kernel=function, contamination=1, n_blocks=5)
+
+
+@pytest.mark.parametrize("grid", ["full", "diagonal"])
+def test_kernels_of_the_user_on_two_samples(grid):
+    kernel = ov.Kernel(lambda a, b, c: float(a + b < 2 * c), (2, 1))
+    check_columns(rows(30, 2), rows(20, 2, seed=1), kernel=kernel, contamination=1, n_blocks=4, grid=grid)
+
+
+def test_compiled_kernels_of_the_user():
+    numba = pytest.importorskip("numba")
+    kernel = ov.Kernel(numba.njit(lambda a, b: abs(a - b)), 2)
+    check_columns(rows(60, 3), kernel=kernel, contamination=1, n_blocks=5)
+
+
+def test_a_kernel_is_tried_on_tuples_of_one_column():
+    """The logarithm of a product is NaN where rows of a positive and of a negative column meet."""
+    z = 1 + np.abs(rows(60, 12))
+    z[:, 1::2] *= -1
+    check_columns(z, kernel=ov.Kernel(lambda a, b: np.log(a * b), 2), contamination=1, n_blocks=5)
+
+
+@pytest.mark.parametrize(
+    ("vote", "assume"),
+    [
+        ("median", ov.FiniteVariance(2.0)),
+        ("soft", ov.FiniteVariance(2.0)),
+        ("clipped", ov.FiniteVariance(2.0)),
+        ("auto", ov.SubGaussian(2.0)),
+        ("soft", None),
+        ("clipped", None),
+        ("median", [ov.FiniteVariance(2.0), ov.FiniteVariance(2.0), ov.FiniteVariance(2.0)]),
+    ],
+)
+def test_votes_and_assumptions(vote, assume):
+    check_columns(rows(300, 3), kernel="variance", contamination=3, vote=vote, assume=assume)
+
+
+def test_every_column_may_have_an_assumption_of_its_own():
+    known = [ov.FiniteVariance(1.0), None, ov.Bounded(0.0, 3.0)]
+    found = ov.u_statistic(rows(300, 3), kernel="variance", contamination=3, n_blocks=21, assume=known, axis=0, rng=0)
+    for j, assume in enumerate(known):
+        one = ov.u_statistic(rows(300, 3)[:, j], kernel="variance", contamination=3, n_blocks=21, assume=assume, rng=0)
+        assert found.radius[j] == pytest.approx(one.radius, rel=1e-12)
+        assert [end[j] for end in found.interval] == pytest.approx(list(one.interval), rel=1e-12)
+    assert found.certificate.provenance == "plug-in"
+    assert found.certificate.assumption == tuple(known)
+
+
+@pytest.mark.parametrize("alternative", ["less", "greater"])
+def test_one_sided(alternative):
+    check_columns(rows(200, 2), kernel="gini", contamination=2, alternative=alternative)
+
+
+def test_simultaneous_shares_delta_as_a_mean_does():
+    x = rows(400, 5)
+    asked = {"contamination": 3, "axis": 0, "rng": 0}
+    found = ov.u_statistic(x, kernel="wilcoxon", simultaneous=True, confidence=0.9, n_blocks=41, **asked)
+    each = ov.u_statistic(x, kernel="wilcoxon", confidence=0.98, n_blocks=41, **asked)
+    np.testing.assert_allclose(found.radius, each.radius, rtol=1e-12)
+    assert found.certificate.confidence == pytest.approx(0.9)
+    mean = ov.mean(x, simultaneous=True, confidence=0.9, **asked)
+    assert found.certificate.log_delta == mean.certificate.log_delta
+
+
+def test_a_kernel_of_degree_one_is_the_mean_of_columns():
+    x = rows(200, 4)
+    kernel = ov.Kernel(lambda a: a, 1, name="row")
+    found = ov.u_statistic(x, kernel=kernel, contamination=3, n_blocks=11, axis=0, rng=0)
+    mean = ov.mean(x, contamination=3, n_blocks=11, rng=0)
+    np.testing.assert_allclose(found.estimate, mean.estimate, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(found.block_values, mean.block_values, rtol=1e-12, atol=1e-14)
+    assert found.block_values.shape == mean.block_values.shape
+    assert found.to_dict().keys() == mean.to_dict().keys()
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2])
+def test_axes(axis):
+    found = check_columns(rows(20, 21, 22), axis=axis, kernel="gini", contamination=1, n_blocks=5)
+    assert found.estimate.shape == tuple(np.delete([20, 21, 22], axis))
+    assert found.block_values.shape == (5, *found.estimate.shape)
+    assert found.certificate.radius.shape == found.estimate.shape
+
+
+def test_the_axis_of_several_samples():
+    check_columns(rows(3, 40), rows(3, 50, seed=1), axis=-1, kernel="auc", contamination=1, n_blocks=5)
+
+
+def test_numbers_stay_numbers():
+    z = rows(80)
+    found = ov.u_statistic(z, kernel="gini", contamination=1, axis=0, rng=0)
+    one = ov.u_statistic(z, kernel="gini", contamination=1, rng=0)
+    assert isinstance(found.estimate, float)
+    assert found.to_dict() == one.to_dict()
+
+
+@pytest.mark.parametrize("kind", ["random", "hash"])
+@pytest.mark.parametrize("policy", ["omit", "corrupt"])
+def test_rows_with_nan_are_so_in_all_columns(policy, kind):
+    x, y = rows(70, 3), rows(60, 3, seed=1)
+    x[[3, 17]], y[5] = np.nan, np.nan
+    options = {"contamination": 3, "n_blocks": 9, "nan_policy": policy, "partition": kind}
+    whole = check_columns(x, kernel="variance", **options)
+    check_columns(x, y, kernel="auc", **options)
+    x[3, 1:] = 0.5
+    part = ov.u_statistic(x, kernel="variance", axis=0, rng=3, **options)
+    np.testing.assert_array_equal(part.estimate, whole.estimate)
+    assert part.n_omitted == 2
+
+
+def test_nan_raises():
+    x = rows(30, 2)
+    x[4, 1] = np.nan
+    with pytest.raises(ValueError, match=r"x has NaN or infinite values in 1 of 30 rows \(the first is row 4\)"):
+        ov.u_statistic(x, kernel="gini", axis=0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, bool, np.float16])
+def test_types(dtype):
+    check_columns((rows(50, 2) * 3).astype(dtype), kernel="variance", contamination=0, n_blocks=3)
+
+
+def test_columns_of_all_sizes_in_one_call():
+    z = rows(60, 5) * [1e-300, 1.0, 1e160, 1e300, 0.0]
+    found = ov.u_statistic(z / 1e10, kernel="gini", contamination=1, n_blocks=5, axis=0, rng=3)
+    for j in range(5):
+        one = ov.u_statistic(z[:, j] / 1e10, kernel="gini", contamination=1, n_blocks=5, rng=3)
+        assert found.estimate[j] == pytest.approx(one.estimate, rel=1e-12)
+        assert found.radius[j] == pytest.approx(one.radius, rel=1e-12)
+    assert math.isinf(found.radius[4])  # equal rows say nothing of a scale
+
+
+def test_few_columns_at_a_time_are_all_columns(monkeypatch):
+    z = rows(40, 7)
+    asked = {"kernel": "gini", "contamination": 1, "n_blocks": 5, "axis": 0, "rng": 0}
+    expected = ov.u_statistic(z, **asked)
+    for at_once in (1, 80, 120, 10_000):
+        monkeypatch.setattr(pipeline, "_AT_ONCE", at_once)
+        found = ov.u_statistic(z, **asked)
+        np.testing.assert_array_equal(found.block_values, expected.block_values)
+        np.testing.assert_array_equal(found.estimate, expected.estimate)
+
+
+@pytest.mark.parametrize("options", [{"kernel": "gini"}, {"kernel": "auc", "grid": "full"}], ids=["aligned", "full"])
+def test_jobs_change_nothing(options, monkeypatch):
+    samples = [rows(60, 3), rows(60, 3, seed=1)][: 1 + ("grid" in options)]
+    expected = ov.u_statistic(*samples, contamination=1, n_blocks=7, axis=0, rng=0, **options)
+    monkeypatch.setattr(estimate, "_KEPT", 0)
+    found = ov.u_statistic(*samples, contamination=1, n_blocks=7, axis=0, rng=0, n_jobs=2, **options)
+    np.testing.assert_allclose(found.estimate, expected.estimate, rtol=1e-12)
+
+
+def test_names_of_columns_are_kept():
+    frame = pd.DataFrame(rows(80, 2), columns=["a", "b"])
+    found = ov.u_statistic(frame, kernel="gini", contamination=1, axis=0, rng=0)
+    assert found.names == ("a", "b")
+    assert str(found).startswith("gini a ")
+    assert "<th style='text-align:left'>b</th>" in found._repr_html_()
+    both = ov.u_statistic(frame, frame.to_numpy(), kernel="auc", contamination=1, axis=0, rng=0)
+    assert both.names == ("a", "b")
+    assert ov.u_statistic(frame, kernel="gini", contamination=0, n_blocks=1, axis=1, rng=0).names is None
+
+
+@pytest.mark.parametrize("grid", ["full", "diagonal"])
+def test_pictures_show_a_column(grid):
+    x, y = rows(60, 2), rows(60, 2, seed=1)
+    asked = {"kernel": "auc", "contamination": 1, "n_blocks": 7, "grid": grid, "rng": 0}
+    one = ov.u_statistic(x[:, 1], y[:, 1], **asked).plot()
+    found = ov.u_statistic(x, y, axis=0, **asked).plot(column=1)
+    np.testing.assert_allclose(found.block_values, one.block_values)
+    assert (found.estimate, found.plain) == pytest.approx((one.estimate, one.plain))
+    assert (found.n_corrupt, found.title) == (one.n_corrupt, one.title)
+
+
+@pytest.mark.parametrize("name", ["covariance", "kendall"])
+def test_kernels_of_two_columns_refuse(name):
+    with pytest.raises(ValueError, match=rf"axis=0 makes .* kernel '{name}' takes rows of 2 numbers: leave axis out"):
+        ov.u_statistic(rows(40, 4), kernel=name, axis=0)
+
+
+def test_kernels_of_vectors_are_told_that_they_get_numbers():
+    kernel = ov.Kernel(lambda z, w: z[0] * w[0], 2, name="first")
+    with pytest.raises((IndexError, TypeError)) as caught:
+        ov.u_statistic(rows(40, 4), kernel=kernel, axis=0)
+    assert "kernel 'first' is given numbers, not vectors" in caught.value.__notes__[0]
+
+
+def test_wrong_arguments():
+    x = rows(40, 3)
+    with pytest.raises(ValueError, match="axis=2 does not exist: x has 2 dimensions"):
+        ov.u_statistic(x, kernel="gini", axis=2)
+    with pytest.raises(TypeError, match="axis='0' must be an integer, or None for a sample of vectors"):
+        ov.u_statistic(x, kernel="gini", axis="0")
+    with pytest.raises(ValueError, match=r"axis=0 pairs column with column, .* columns of shape \(3,\) and \(2,\)"):
+        ov.u_statistic(x, x[:, :2], kernel="auc", axis=0)
+    with pytest.raises(ValueError, match=r"columns of shape \(3,\) and \(\)"):
+        ov.u_statistic(x, x[:, 0], kernel="auc", axis=0)
+    with pytest.raises(ValueError, match=r"named \['a', 'b'\] and \['b', 'a'\]: put them in one order"):
+        ov.u_statistic(
+            pd.DataFrame(x[:, :2], columns=["a", "b"]), pd.DataFrame(x[:, :2], columns=["b", "a"]), kernel="auc", axis=0
+        )
+    with pytest.raises(ValueError, match=r"x has shape \(40, 0\): there are no columns to estimate"):
+        ov.u_statistic(x[:, :0], kernel="gini", axis=0)
+    with pytest.raises(ValueError, match="x is empty"):
+        ov.u_statistic(x[:0], kernel="gini", axis=0)
+    with pytest.raises(ValueError, match="assume has 2 entries for 3 columns"):
+        ov.u_statistic(x, kernel="gini", axis=0, assume=[None, None])
+    with pytest.raises(ValueError, match="takes 2 samples"):
+        ov.u_statistic(x, kernel="auc", axis=0)
+    with pytest.raises(ValueError, match="contamination='auto' estimates one column at a time"):
+        ov.u_statistic(x, kernel="wilcoxon", axis=0, contamination="auto", rng=0)
+
+
+def test_an_open_contamination_of_one_column():
+    z = rows(100)
+    found = ov.u_statistic(z[:, None].T[0], kernel="wilcoxon", axis=0, contamination="auto", rng=0)
+    assert found.estimate == ov.u_statistic(z, kernel="wilcoxon", contamination="auto", rng=0).estimate
+
+
+@settings(max_examples=60)
+@given(
+    n_rows=st.tuples(st.integers(12, 40), st.integers(12, 40)),
+    n_columns=st.integers(1, 5),
+    n_blocks=st.integers(1, 6),
+    name=st.sampled_from(["variance", "gini", "wilcoxon", "mann-whitney", "auc"]),
+    grid=st.sampled_from(["full", "diagonal"]),
+    remainder=st.sampled_from(["drop", "spread"]),
+    kind=st.sampled_from(KINDS),
+    seed=st.integers(0, 2**32),
+)
+def test_one_call_is_as_many_calls(n_rows, n_columns, n_blocks, name, grid, remainder, kind, seed):
+    kernel = ov.kernels.KERNELS[name]
+    samples = [rows(n, n_columns, seed=seed + s) for s, n in enumerate(n_rows[: len(kernel.degrees)])]
+    check_columns(
+        *samples, kernel=name, contamination=0, n_blocks=n_blocks, grid=grid, remainder=remainder, partition=kind
+    )
+
+
+@settings(max_examples=200)
+@given(
+    counts=st.integers(1, 60).flatmap(
+        lambda n: st.lists(st.lists(st.integers(0, 40), min_size=n, max_size=n), min_size=1, max_size=4)
+    ),
+    dtype=st.sampled_from([np.uint8, np.uint16, np.int64]),
+)
+def test_the_median_of_counts(counts, dtype):
+    values = np.array(counts, dtype=dtype)
+    np.testing.assert_array_equal(medians_of_counts(values), np.median(counts, axis=1))
+    grids = np.stack([values, values[:, ::-1]], axis=1)
+    for layout in (grids, grids.swapaxes(1, 2), np.asfortranarray(grids)):
+        np.testing.assert_array_equal(medians_of_counts(layout), np.median(layout, axis=(1, 2)))
+
+
+def test_histograms_are_the_same_compiled():
+    compiled = pytest.importorskip("outvote.compiled")
+    for size in (1, 2, 3, 4, 5, 63, 1000):
+        values = np.random.default_rng(size).integers(0, 17, size=(3, size)).astype(np.uint8)
+        expected = [np.bincount(row, minlength=17) for row in values]
+        np.testing.assert_array_equal(compiled.histograms(values, 17), expected)
+
+
+@pytest.mark.parametrize("form", ["mann_whitney", "auc"])
+@pytest.mark.parametrize("sizes", [(3, 5), (5, 3), (1, 1), (200, 90), (300, 300)])
+def test_counts_of_columns_are_those_of_each(form, sizes):
+    """Small blocks have counters of a byte, larger ones wider, and the largest two tables."""
+    counts = getattr(closed_forms, f"{form}_counts")
+    x, y = rows(4, 3, sizes[0]), rows(4, 2, sizes[1], seed=1)
+    expected = [[[np.sum(a[:, None] < b) for b in v] for a in u] for u, v in zip(x, y, strict=True)]
+    ties = [[[np.sum(a[:, None] == b) for b in v] for a in u] for u, v in zip(x, y, strict=True)]
+    expected = np.array(expected) * (2 if form == "auc" else 1) + ties
+    for module in (None, pytest.importorskip("outvote.compiled")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("outvote.fast.compiled", lambda seconds, module=module: module)
+            np.testing.assert_array_equal(counts(x, y), expected)
+            np.testing.assert_array_equal(counts(x.astype(np.float32), y.astype(np.float32)), expected)
