@@ -264,14 +264,16 @@ def in_the_middle(risks: Array, rngs: Sequence[np.random.Generator], voting: int
     low = (voting - n_chosen) // 2
     starts = [int(rng.integers(n_blocks)) for rng in rngs]  # they break ties, among blocks that were dealt at random
     if n_chosen == 1:
-        alone = risks == np.partition(risks, low, axis=1)[:, low, None]
+        ordered = risks.copy()
+        ordered.partition(low, axis=1)
+        alone = risks == ordered[:, low, None]
         if np.count_nonzero(alone) == n_runs:
-            return alone.argmax(axis=1)[:, None]
-    turned = np.empty_like(risks)
-    for own, found, start in zip(risks, turned, starts, strict=True):
-        found[: n_blocks - start], found[n_blocks - start :] = own[start:], own[:start]
-    found = np.argpartition(turned, sorted({low, low + n_chosen - 1}), axis=1)[:, low : low + n_chosen]
-    return (found + np.array(starts)[:, None]) % n_blocks
+            return alone.nonzero()[1][:, None]
+    halves = [half for own, start in zip(risks, starts, strict=True) for half in (own[start:], own[:start])]
+    turned = np.concatenate(halves).reshape(risks.shape)
+    places = low if n_chosen == 1 else (low, low + n_chosen - 1)
+    found = turned.argpartition(places, axis=1)[:, low : low + n_chosen]
+    return (found + (starts[0] if n_runs == 1 else np.array(starts)[:, None])) % n_blocks
 
 
 def narrow(rows: Array) -> Array:

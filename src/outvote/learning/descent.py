@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from outvote import fast
 from outvote.learning.dealing import Cell
-from outvote.learning.losses import Design, Loss, square_norm
+from outvote.learning.losses import Design, Loss
 
 Array = NDArray[Any]
 StepRule = Literal["normalised", "clipped", "polyak", "plain"]
@@ -106,22 +106,24 @@ class Steps:
 
     def step(self, direction: Array, risk: float, length: float) -> Array:
         """Return what is taken off the parameter."""
-        return self.step_of_each(direction[None], np.array([risk]), length)[0]
+        return self.step_of_each(direction[None], [risk], length)[0]
 
-    def step_of_each(self, directions: Array, risks: Array, length: float) -> Array:
+    def step_of_each(self, directions: Array, risks: Sequence[float], length: float) -> Array:
         """Return the same for several runs, which are the first axis."""
         if self.rule == "plain":
             return length * directions
-        norms = _norms(directions)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if self.rule == "clipped":
-                factors = length * np.minimum(1.0, 1 / norms)
-            elif self.rule == "polyak":
-                factors = np.fmin(length, risks / norms) / norms
-            else:
-                factors = length / norms
-        factors = np.where(norms == 0, 0.0, np.where(np.isfinite(norms), factors, 1.0))
-        return factors.reshape(-1, *(1 for _ in directions.shape[1:])) * directions
+        norms = _norms(directions).tolist()
+        factors = [self._factor(norm, risk, length) for norm, risk in zip(norms, risks, strict=True)]
+        return np.array(factors).reshape(-1, *[1] * (directions.ndim - 1)) * directions
+
+    def _factor(self, norm: float, risk: float, length: float) -> float:
+        if norm == 0 or not math.isfinite(norm):
+            return 0.0 if norm == 0 else 1.0
+        if self.rule == "clipped":
+            return length * min(1.0, 1 / norm)
+        if self.rule == "polyak":
+            return min(length, risk / norm) / norm
+        return length / norm
 
 
 @dataclass(frozen=True)
@@ -227,12 +229,13 @@ class Problem:
             rows = tuple(deal.rows(chosen if len(chosen) < cell.n_blocks else None) for deal in dealt)
             gradient = gradient + cell.weight * cell.gradient(self.loss, self.design, scores, self.targets, rows)
             alone = cell.n_chosen == 1 and cell.groups is None  # it is the median
-            middle += cell.weight * (float(risks[chosen[0]]) if alone else _lower_median(risks))
-            mean += cell.weight * float(risks[chosen].mean())
+            own = float(risks[chosen[0]])
+            middle += cell.weight * (own if alone else _lower_median(risks))
+            mean += cell.weight * (own if alone else float(risks[chosen].mean()))
             for taken in rows:
                 _count(taken, counts)
             selected.append(chosen.astype(np.int32))
-        return middle, mean, gradient, np.concatenate(selected)
+        return middle, mean, gradient, selected[0] if len(selected) == 1 else np.concatenate(selected)
 
     def median_risk(self, theta: Array, rng: np.random.Generator) -> float:
         """Return the median of block risks, the median over a few deals: one may be unlucky."""
@@ -370,7 +373,7 @@ class Runs(Protocol):
 
     penalised: Any
 
-    def epoch(self, theta: Array, counts: Array) -> tuple[Array, Array, Array, Sequence[Array]]:
+    def epoch(self, theta: Array, counts: Array) -> tuple[list[float], list[float], Array, list[Array]]:
         """Do for every run what `Problem.epoch` does."""
 
     def project(self, theta: Array) -> Array:
@@ -387,10 +390,10 @@ class _Alone:
         self.problem, self.rng, self.penalised = descent.problem, descent.rng, descent.problem.penalised
         self._own = self._shown = descent.start
 
-    def epoch(self, theta: Array, counts: Array) -> tuple[Array, Array, Array, Sequence[Array]]:
+    def epoch(self, theta: Array, counts: Array) -> tuple[list[float], list[float], Array, list[Array]]:
         own = self._own if theta is self._shown else theta[0]
         risk, chosen_risk, gradient, selected = self.problem.epoch(own, self.rng, counts[0])
-        return np.array([risk]), np.array([chosen_risk]), gradient[None], [selected]
+        return [risk], [chosen_risk], gradient[None], [selected]
 
     def project(self, theta: Array) -> Array:
         self._own = self.problem.loss.project(theta[0])
@@ -455,19 +458,18 @@ def descend_in_step(descents: Sequence[Descent], runs: Runs) -> list[Descended |
                 gradient = gradient + settings.alpha * runs.penalised * theta
             velocity = steps.momentum * velocity + gradient
             moved = theta - steps.step_of_each(velocity, chosen_risk, steps.length(epoch, last))
-            well = np.isfinite(risk) & np.isfinite(moved.reshape(len(moved), -1)).all(axis=1)
-            if not well.all():
-                for at in np.flatnonzero(~well).tolist():
-                    going[at].error = _astray(theta[at], float(risk[at]), moved[at], epoch)
-                moved[~well] = theta[~well]
+            stays = [True] * len(going)
+            if not (np.isfinite(moved).all() and all(map(math.isfinite, risk))):
+                for at, run in enumerate(going):
+                    run.error = _astray(theta[at], risk[at], moved[at], epoch)
+                    if run.error is not None:
+                        moved[at], stays[at] = theta[at], False
             moved = runs.project(moved)
             lengths, theta = _norms(moved - theta), moved
             if settings.average and 2 * (epoch + 1 - first) > settings.n_epochs:
                 total, n_averaged = total + theta, n_averaged + 1
-            stays = well
-            for at, (run, own, blocks, step) in enumerate(
-                zip(going, risk.tolist(), selected, lengths.tolist(), strict=True)
-            ):
+            each = zip(going, risk, selected, lengths.tolist(), strict=True)
+            for at, (run, own, blocks, step) in enumerate(each):
                 if run.error is not None:
                     continue
                 run.history.train_risk.append(own)
@@ -478,7 +480,7 @@ def descend_in_step(descents: Sequence[Descent], runs: Runs) -> list[Descended |
                 if not stays[at]:
                     mean = run.descent.problem.loss.project(total[at] / n_averaged) if n_averaged else theta[at]
                     run.leave(mean, counts[at], epoch + 1)
-            if not stays.all():
+            if not all(stays):
                 places = np.flatnonzero(stays)
                 if not len(places):
                     break
@@ -490,7 +492,8 @@ def descend_in_step(descents: Sequence[Descent], runs: Runs) -> list[Descended |
 
 def _norms(stack: Array) -> Array:
     """Return the length of each array of a stack."""
-    return np.sqrt(square_norm(stack.reshape(len(stack), -1)))
+    flat = stack.reshape(len(stack), -1)
+    return np.sqrt(np.add.reduce(flat * flat, axis=1))
 
 
 def _astray(theta: Array, risk: float, moved: Array, epoch: int) -> DivergenceError | None:

@@ -196,7 +196,7 @@ class Stacked:
         """Return the nearest parameters that are allowed."""
         return self.loss.project(theta)
 
-    def epoch(self, theta: Array, counts: Array) -> tuple[Array, Array, Array, Sequence[Array]]:
+    def epoch(self, theta: Array, counts: Array) -> tuple[list[float], list[float], Array, list[Array]]:
         """Do for every run what `Problem.epoch` does."""
         loss, cell, targets = self.loss, self.cell, self.targets
         scores = loss.scores(self.design, theta)
@@ -212,4 +212,5 @@ class Stacked:
         _count(rows, counts.reshape(-1))
         taken = np.take_along_axis(risks, chosen, axis=1)
         middle = taken[:, 0] if chosen.shape[1] == 1 else _lower_medians(risks)
-        return cell.weight * middle, cell.weight * taken.mean(axis=1), gradient, list(chosen.astype(np.int32))
+        mean = cell.weight * (middle if chosen.shape[1] == 1 else taken.mean(axis=1))
+        return (cell.weight * middle).tolist(), mean.tolist(), gradient, list(chosen.astype(np.int32))

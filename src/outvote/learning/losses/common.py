@@ -113,6 +113,8 @@ def mean_of(gradients: Array, clipped: bool) -> Array:
 def mean_of_each(gradients: Array, clipped: bool) -> Array:
     """Return the same for each run, where runs are the first axis and their gradients the second."""
     n_runs, n_gradients, *shape = gradients.shape
+    if n_gradients == 1:
+        return gradients[:, 0]
     if not clipped or n_gradients < 3:
         return gradients.mean(axis=1)
     flat = gradients.reshape(n_runs, n_gradients, -1)
@@ -128,14 +130,16 @@ def clip_weights(norms: Array) -> Array:
     """
     usable = np.isfinite(norms)
     moving = usable & (norms > 0)
+    size = norms.shape[-1]
     if moving.all():
-        most = np.median(norms, axis=-1, keepdims=True)
-    else:
-        each = zip(norms.reshape(-1, norms.shape[-1]), moving.reshape(-1, norms.shape[-1]), strict=True)
-        most = np.array([np.median(own[moves]) if moves.any() else 0.0 for own, moves in each])
-        most = most.reshape(*norms.shape[:-1], 1)
+        ordered = np.sort(norms, axis=-1)
+        most = (ordered[..., (size - 1) // 2, None] + ordered[..., size // 2, None]) / 2  # np.median takes far longer
+        return most / np.maximum(norms, most) / size
+    each = zip(norms.reshape(-1, size), moving.reshape(-1, size), strict=True)
+    most = np.array([np.median(own[moves]) if moves.any() else 0.0 for own, moves in each])
+    most = most.reshape(*norms.shape[:-1], 1)
     with np.errstate(invalid="ignore"):
-        return np.where(usable, most / np.maximum(norms, np.where(most > 0, most, 1.0)), 0.0) / norms.shape[-1]
+        return np.where(usable, most / np.maximum(norms, np.where(most > 0, most, 1.0)), 0.0) / size
 
 
 def softplus(x: Array) -> Array:

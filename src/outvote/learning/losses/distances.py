@@ -187,8 +187,8 @@ def _cholesky(matrix: Array) -> Array | None:
     except np.linalg.LinAlgError:
         return None
     # Close to the edge of the cone only the eigenvalues are to be trusted.
-    diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
-    return factor if (diagonal.min(axis=-1) > 1e-6 * diagonal.max(axis=-1)).all() else None
+    diagonal = factor.diagonal(axis1=-2, axis2=-1)
+    return factor if (diagonal > 1e-6 * diagonal.max(axis=-1, keepdims=True)).all() else None
 
 
 def _pulls(scores: Array, targets: Array) -> Array:
