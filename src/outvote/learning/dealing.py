@@ -260,7 +260,7 @@ def in_the_middle(risks: Array, rngs: Sequence[np.random.Generator], voting: int
     n_runs, n_blocks = risks.shape
     n_chosen = max(1, n_chosen)
     if n_chosen >= n_blocks:
-        return np.broadcast_to(np.arange(n_blocks), risks.shape)
+        return np.tile(np.arange(n_blocks), (n_runs, 1))
     low = (voting - n_chosen) // 2
     starts = [int(rng.integers(n_blocks)) for rng in rngs]  # they break ties, among blocks that were dealt at random
     if n_chosen == 1:
