@@ -23,11 +23,11 @@ _MARKERS = (("o", "#bbbbbb"), ("s", "#888888"), ("^", "#444444"))
 def pieces(size: Size) -> list[Piece]:
     """Cut the runs; the first piece also hands over the points of its first run."""
     epochs = learning.SETTINGS["iris"].epochs // (10 if size.quick else 1)
-    cost = 2.2 * epochs / 1000
+    cost = 0.5 * epochs / 1000
     found = learning.cut_runs(size.runs, 4, 5, cost, {"part": "paths", "epochs": epochs})
     found[0] = replace(found[0], settings={**found[0].settings, "points": True})
     return found + learning.cut_runs(
-        min(size.runs, _KNIFE_RUNS), 10, 1, cost / 2, {"part": "knife-edge", "epochs": epochs}
+        min(size.runs, _KNIFE_RUNS), 10, 1, cost / 5, {"part": "knife-edge", "epochs": epochs}
     )
 
 
