@@ -438,7 +438,7 @@ def test_soft_votes_are_the_same(n_votes, offset, n_bad):
 
 
 @pytest.mark.parametrize("loss", [PairLogistic(), PairHinge(), ProductHinge()], ids=lambda loss: loss.name)
-@pytest.mark.parametrize(("size", "n_blocks"), [(2, 3), (40, 1), (5, 130), (17, 9)])
+@pytest.mark.parametrize(("size", "n_blocks"), [(2, 3), (40, 1), (140, 1), (5, 130), (17, 9), (130, 9)])
 def test_risks_and_slopes_of_pairs_are_the_same(loss, size, n_blocks):
     rng = np.random.default_rng(size)
     targets = rng.integers(0, 4, size=(size, n_blocks)).astype(np.float64)

@@ -22,7 +22,8 @@ def small():
         experiment, records = get(name), []
         runs = 1 if experiment.beyond else 2
         for at, piece in enumerate(experiment.pieces(Size(runs, quick=True))):
-            records += experiment.measure(np.random.default_rng([0, at]), **piece.settings)
+            rngs = [np.random.default_rng([0, at, stream]) for stream in range(piece.streams)]
+            records += experiment.measure(rngs, **piece.settings)
         found[name] = json.loads(json.dumps(experiment.tabulate(records), allow_nan=False))
     return found
 
@@ -131,7 +132,8 @@ def test_pieces_hold_all_runs(name):
         counts = {}
         for piece in experiment.pieces(size):
             key = piece.settings.get("name"), piece.settings.get("part", "paths")
-            counts[key] = counts.get(key, 0) + piece.settings["runs"]
+            assert len(piece.settings["runs"]) == piece.streams
+            counts[key] = counts.get(key, 0) + sum(piece.settings["runs"])
         assert {count for (_, part), count in counts.items() if part == "paths"} == {size.runs}
 
 
@@ -155,8 +157,8 @@ def test_one_run_is_enough_to_draw_and_judge():
     experiment = get("iris-metric")
     records = []
     for part in ("paths", "knife-edge"):
-        rng = np.random.default_rng(0)
-        records += experiment.measure(rng, part=part, runs=1, epochs=20, points=part == "paths")
+        rngs = [np.random.default_rng(0)]
+        records += experiment.measure(rngs, part=part, runs=[1], epochs=20, points=part == "paths")
     tables = experiment.tabulate(records)
     json.dumps(tables, allow_nan=False)
     plt.close(experiment.draw(tables))
@@ -249,10 +251,10 @@ def test_ranking_verdicts_follow_the_table(small):
 
 def test_the_starts_and_splits_of_a_run_are_shared():
     measure = get("ranking-table").measure
-    records = measure(np.random.default_rng(5), name="boston", runs=1, shorter=50)
+    records = measure([np.random.default_rng(5)], name="boston", runs=[1], shorter=50)
     found = [(record["descent"], record["rows"]) for record in records]
     assert found == [("GD", "sane"), ("MoU-GD", "sane"), ("GD", "contaminated"), ("MoU-GD", "contaminated")]
-    again = measure(np.random.default_rng(5), name="boston", runs=1, shorter=50)
+    again = measure([np.random.default_rng(5)], name="boston", runs=[1], shorter=50)
     assert records == again
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,6 +50,20 @@ def test_progress_goes_from_nothing_to_all():
 
 def measure(rng, *, low):
     return [{"value": low + float(rng.uniform()), "missing": np.float64("nan"), "n": np.int64(3)}]
+
+
+def measure_streams(rngs, *, lows):
+    return [record for rng, low in zip(rngs, lows, strict=True) for record in measure(rng, low=low)]
+
+
+def test_a_piece_of_many_streams_draws_what_as_many_pieces_would(small):
+    def pieces(size):
+        return [Piece({"lows": lows}, streams=len(lows)) for lows in ([0.0, 1.0, 2.0], [3.0, 4.0])]
+
+    bundled = replace(small, pieces=pieces, measure=measure_streams)
+    values = [[row["value"] for row in run(one).tables["small"]] for one in (small, bundled)]
+    assert len(values[0]) == 5
+    assert values[0] == values[1]
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from outvote.compiled.jit import jit
 
-#: Blocks worked on side by side; fewer than some are taken one by one, and their rows go side by side.
-_BLOCKS, _SEVERAL = 128, 8
+#: Blocks worked on side by side; fewer than some, and long ones, are taken one by one: their rows go side by side.
+_BLOCKS, _SEVERAL, _LONG = 128, 8, 128
 #: Numbers gathered at once: they stay in the cache.
 _GATHERED = 2**13
 #: Scores further from the centre than this have no exponential; with nearer ones so many factors have a product.
@@ -47,6 +47,32 @@ def _exponentials(
 
 
 @jit
+def _logistic_block(s: NDArray[np.float64], y: NDArray[Any], centre: float) -> float:
+    """Sum over the pairs of one block."""
+    size = len(s)
+    grown, shrunk, product = np.empty((size, 1)), np.empty((size, 1)), np.ones(size)
+    most, _ = _exponentials(s.reshape(-1, 1), 0, centre, grown, shrunk)
+    up, down = grown[:, 0].copy(), shrunk[:, 0].copy()
+    at_once, taken, total = max(_PRODUCT, np.int64(690.0 / (2 * most + 0.7))), 0, 0.0
+    for i in range(size):
+        own, inverse, target = up[i], down[i], y[i]
+        for j in range(i):
+            factor = inverse * up[j] if target > y[j] else own * down[j]
+            product[j] *= 1.0 + (factor if target != y[j] else 1.0)
+        taken += 1
+        if taken == at_once or i == size - 1:
+            for j in range(i):
+                total += math.log(product[j])
+                product[j] = 1.0
+            taken = 0
+        if own == 0.0:  # far from the centre: pairs with nearer rows, and with earlier ones that are far, one by one
+            for j in range(size):
+                if y[j] != target and (up[j] != 0.0 or j < i):
+                    total += _softplus(s[j] - s[i] if target > y[j] else s[i] - s[j])
+    return total
+
+
+@jit
 def logistic_pairs(scores: NDArray[np.float64], targets: NDArray[Any], centre: float) -> NDArray[np.float64]:
     """Sum over the pairs of each block of log(1 + exp(∓(s - s'))): logarithms of products, not of factors.
 
@@ -55,6 +81,10 @@ def logistic_pairs(scores: NDArray[np.float64], targets: NDArray[Any], centre: f
     size, n_blocks = scores.shape
     totals = np.zeros(n_blocks)
     grown, shrunk, product = np.empty((size, _BLOCKS)), np.empty((size, _BLOCKS)), np.ones(_BLOCKS)
+    if n_blocks < _SEVERAL:
+        for k in range(n_blocks):
+            totals[k] = _logistic_block(scores[:, k].copy(), targets[:, k].copy(), centre)
+        return totals
     for low in range(0, n_blocks, _BLOCKS):
         width = min(_BLOCKS, n_blocks - low)
         most, far = _exponentials(scores, low, centre, grown, shrunk)
@@ -126,11 +156,38 @@ def logistic_pairs_of(
 
 
 @jit
+def _logistic_block_slopes(s: NDArray[np.float64], y: NDArray[Any], centre: float) -> NDArray[np.float64]:
+    """Derivatives of the sum of one block."""
+    size = len(s)
+    grown, shrunk, slopes = np.empty((size, 1)), np.empty((size, 1)), np.zeros(size)
+    _exponentials(s.reshape(-1, 1), 0, centre, grown, shrunk)
+    up, down = grown[:, 0].copy(), shrunk[:, 0].copy()
+    for j in range(size):
+        other, inverse, target = up[j], down[j], y[j]
+        for i in range(size):  # every pair twice, which keeps the inner loop simple
+            factor = down[i] * other if y[i] > target else up[i] * inverse
+            pull = factor / (1.0 + factor)
+            slopes[i] += -pull if y[i] > target else pull if y[i] < target else 0.0
+        if other == 0.0:
+            for i in range(size):
+                if y[i] != target and (up[i] != 0.0 or i < j):
+                    sign = -1.0 if y[i] > target else 1.0
+                    pull = sign / (1.0 + math.exp(min(-sign * (s[i] - s[j]), 700.0)))
+                    slopes[i] += pull
+                    slopes[j] -= pull
+    return slopes
+
+
+@jit
 def logistic_slopes(scores: NDArray[np.float64], targets: NDArray[Any], centre: float) -> NDArray[np.float64]:
     """Derivatives of these sums in the scores."""
     size, n_blocks = scores.shape
     slopes = np.zeros((size, n_blocks))
     grown, shrunk = np.empty((size, _BLOCKS)), np.empty((size, _BLOCKS))
+    if n_blocks < _SEVERAL:
+        for k in range(n_blocks):
+            slopes[:, k] = _logistic_block_slopes(scores[:, k].copy(), targets[:, k].copy(), centre)
+        return slopes
     for low in range(0, n_blocks, _BLOCKS):
         width = min(_BLOCKS, n_blocks - low)
         _, far = _exponentials(scores, low, centre, grown, shrunk)
@@ -163,7 +220,7 @@ def hinge_pairs(scores: NDArray[np.float64], targets: NDArray[Any], signs: bool)
     """Sum over the pairs of each block of max(0, 1 - (s - s')·(y - y')), or with the sign of y - y' alone."""
     size, n_blocks = scores.shape
     totals = np.zeros(n_blocks)
-    if n_blocks < _SEVERAL:
+    if n_blocks < _SEVERAL or size >= _LONG:
         for k in range(n_blocks):
             s, y, sums = scores[:, k].copy(), targets[:, k].copy(), np.zeros(size)
             for i in range(size):
@@ -207,7 +264,7 @@ def hinge_slopes(scores: NDArray[np.float64], targets: NDArray[Any], signs: bool
     """Derivatives of these sums in the scores."""
     size, n_blocks = scores.shape
     slopes = np.zeros((size, n_blocks))
-    if n_blocks < _SEVERAL:
+    if n_blocks < _SEVERAL or size >= _LONG:
         for k in range(n_blocks):
             s, y, sums = scores[:, k].copy(), targets[:, k].copy(), np.zeros(size)
             for j in range(size):  # every pair twice, which keeps the inner loop simple

@@ -25,10 +25,15 @@ class Size:
 
 @dataclass(frozen=True)
 class Piece:
-    """Work that one process does at once: settings for `measure`, and what it costs beside other pieces."""
+    """Work that one process does at once: settings for `measure`, and what it costs beside other pieces.
+
+    With a number of `streams` it is given a list of so many generators in place of one: what belongs together because
+    it is fast may be cut differently some day, and draws the same numbers.
+    """
 
     settings: Mapping[str, Any]
     cost: float = 1.0
+    streams: int | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,7 @@ class Experiment:
         the number of processes.
     measure : callable
         ``measure(rng, **piece.settings)`` does a piece and returns a list of records. It may run in another process, so
-        it is a function of a module; `rng` belongs to this piece alone.
+        it is a function of a module; `rng`, or each of the list that pieces with `streams` get, belongs to this piece.
     tabulate : callable
         ``tabulate(records)`` turns the records of all pieces, in their order, into tables.
     draw : callable

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,20 +23,34 @@ _MARKERS = (("o", "#bbbbbb"), ("s", "#888888"), ("^", "#444444"))
 def pieces(size: Size) -> list[Piece]:
     """Cut the runs; the first piece also hands over the points of its first run."""
     epochs = learning.SETTINGS["iris"].epochs // (10 if size.quick else 1)
-    cost = 2.2 * epochs / 1000
-    found = learning.cut_runs(size.runs, 4, cost, {"part": "paths", "epochs": epochs})
-    found[0] = Piece({**found[0].settings, "points": True}, found[0].cost)
+    cost = 0.5 * epochs / 1000
+    found = learning.cut_runs(size.runs, 4, 5, cost, {"part": "paths", "epochs": epochs})
+    found[0] = replace(found[0], settings={**found[0].settings, "points": True})
     return found + learning.cut_runs(
-        min(size.runs, _KNIFE_RUNS), 10, cost / 2, {"part": "knife-edge", "epochs": epochs}
+        min(size.runs, _KNIFE_RUNS), 10, 1, cost / 5, {"part": "knife-edge", "epochs": epochs}
     )
 
 
+@dataclass(frozen=True)
+class _Descent:
+    """One descent of a run: the model, its rows, and what watches it."""
+
+    run: int
+    name: str
+    kind: str
+    n_blocks: int
+    rows: learning.Rows
+    trace: learning.Trace
+    model: Any
+
+
 def measure(
-    rng: np.random.Generator, *, part: str, runs: int, epochs: int, points: bool = False
+    rngs: Sequence[np.random.Generator], *, part: str, runs: Sequence[int], epochs: int, points: bool = False
 ) -> list[dict[str, Any]]:
     """Run the four descents on fresh splits, or Algorithm 1 with the harmonic number of blocks."""
     records: list[dict[str, Any]] = []
-    for run in range(runs):
+    descents: list[_Descent] = []
+    for run, rng in enumerate(learning.each_run(rngs, runs)):
         sane, test = learning.split("iris", rng)
         dirty, bad = learning.spoil("iris", rng, sane)
         if points and run == 0:
@@ -43,39 +59,34 @@ def measure(
         blocks: dict[str, Any] = {"GD": 1, "MoU-GD": learning.SETTINGS["iris"].n_blocks}
         if part == "knife-edge":
             blocks = {"MoU-GD": plan_blocks(len(bad), int(bad.sum()), degree=2, method="harmonic").n_blocks}
-        ends: dict[tuple[str, str], Any] = {}
         for name, n_blocks in blocks.items():
             for kind, rows in given.items():
-                trace = learning.Trace("iris", test)
-                model = learning.descent(
-                    "iris",
-                    name,
-                    n_blocks=n_blocks,
-                    max_iter=epochs,
-                    random_state=learning.seed_from(rng),
-                    callbacks=[trace],
-                )
-                accepted = learning.accepts(model, rows)
-                ends[name, kind] = trace.theta
-                aim = ends.get(("GD", "sane"), np.eye(4))
-                records.append(
-                    {
-                        "part": part,
-                        "descent": name,
-                        "rows": kind,
-                        "blocks": int(n_blocks),
-                        "rows in a block": len(rows[1]) // n_blocks,
-                        "epochs": trace.epochs,
-                        "train": [trace.risks[epoch - 1] for epoch in trace.epochs],
-                        "test": trace.losses,
-                        "train end": float(np.mean(trace.risks[-learning.TAIL :])),
-                        "train jitter": trace.risk_jitter(),
-                        "test jitter": trace.jitter(),
-                        "idle": float(np.mean(np.array(trace.risks) == 0)),
-                        "distance": float(np.linalg.norm(trace.theta - aim) / np.linalg.norm(aim)),
-                        "refused": not accepted,
-                    }
-                )
+                trace, seed = learning.Trace("iris", test), learning.seed_from(rng)
+                options = {"n_blocks": n_blocks, "max_iter": epochs, "random_state": seed, "callbacks": [trace]}
+                model = learning.descent("iris", name, **options)
+                descents.append(_Descent(run, name, kind, n_blocks, rows, trace, model))
+    accepted = learning.accepted([one.model for one in descents], [one.rows for one in descents])
+    ends = {(one.run, one.name, one.kind): one.trace.theta for one in descents}
+    for one, fits in zip(descents, accepted, strict=True):
+        trace, aim = one.trace, ends.get((one.run, "GD", "sane"), np.eye(4))
+        records.append(
+            {
+                "part": part,
+                "descent": one.name,
+                "rows": one.kind,
+                "blocks": int(one.n_blocks),
+                "rows in a block": len(one.rows[1]) // one.n_blocks,
+                "epochs": trace.epochs,
+                "train": [trace.risks[epoch - 1] for epoch in trace.epochs],
+                "test": trace.losses,
+                "train end": float(np.mean(trace.risks[-learning.TAIL :])),
+                "train jitter": trace.risk_jitter(),
+                "test jitter": trace.jitter(),
+                "idle": float(np.mean(np.array(trace.risks) == 0)),
+                "distance": float(np.linalg.norm(trace.theta - aim) / np.linalg.norm(aim)),
+                "refused": not fits,
+            }
+        )
     return records
 
 

@@ -7,7 +7,7 @@ table. Columns are standardised, ranking targets are not; 80 % of the rows are f
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -89,23 +89,42 @@ def spoil(
     tuple of ndarray, ndarray
         Sane rows and outliers, and which of them are outliers.
     """
-    x, y = sane
-    setting = SETTINGS[name]
-    count = round((setting.share if share is None else share) * len(x))
-    if weights is None:
-        bad_x, bad_y = rng.uniform(0, 5, size=(count, x.shape[1])), np.full(count, 2)
-    else:
-        bad_x = -setting.shift * weights + rng.uniform(-1, 1, size=(count, x.shape[1]))
-        bad_y = setting.shift + rng.uniform(-1, 1, size=count)
-    return (np.vstack([x, bad_x]), np.concatenate([y, bad_y])), np.arange(len(x) + count) >= len(x)
+    return add_outliers(name, sane, draw_outliers(name, rng, sane, share), weights)
+
+
+def draw_outliers(name: str, rng: np.random.Generator, sane: Rows, share: float | None = None) -> Rows:
+    """Draw outliers for `add_outliers`, which then knows where they go; see `spoil`."""
+    x, _ = sane
+    count = round((SETTINGS[name].share if share is None else share) * len(x))
+    if name == "iris":
+        return rng.uniform(0, 5, size=(count, x.shape[1])), np.full(count, 2)
+    return rng.uniform(-1, 1, size=(count, x.shape[1])), rng.uniform(-1, 1, size=count)
+
+
+def add_outliers(name: str, sane: Rows, drawn: Rows, weights: Array | None) -> tuple[Rows, Array]:
+    """Move outliers that were drawn to their place and put them under the sane rows; see `spoil`."""
+    (x, y), (bad_x, bad_y), shift = sane, drawn, SETTINGS[name].shift
+    if weights is not None:
+        bad_x, bad_y = -shift * weights + bad_x, shift + bad_y
+    return (np.vstack([x, bad_x]), np.concatenate([y, bad_y])), np.arange(len(x) + len(bad_x)) >= len(x)
 
 
 def sane_weights(name: str, sane: Rows, seed: int, shorter: int = 4) -> Array | None:
     """Return where plain descent ends on sane rows, after a quarter of the epochs; None for iris, which needs none."""
+    return sane_weights_of_each(name, [sane], [seed], shorter)[0]
+
+
+def sane_weights_of_each(
+    name: str, sane: Sequence[Rows], seeds: Sequence[int], shorter: int = 4
+) -> list[Array] | list[None]:
+    """Return the same for the sane rows of several runs."""
+    from outvote.learning import fit_together
+
     if name == "iris":
-        return None
+        return [None for _ in sane]
     epochs = max(1, SETTINGS[name].epochs // shorter)
-    return np.asarray(descent(name, "GD", max_iter=epochs, random_state=seed).fit(*sane).coef_)
+    models = [descent(name, "GD", max_iter=epochs, random_state=seed) for seed in seeds]
+    return [np.asarray(model.coef_) for model in fit_together(models, sane)]
 
 
 def descent(name: str, algorithm: str, **options: Any) -> Any:
@@ -139,13 +158,14 @@ def descent(name: str, algorithm: str, **options: Any) -> Any:
 
 def accepts(model: RobustLearner, rows: Rows) -> bool:
     """Fit a model; return False where it refuses the fit as gone astray."""
-    from outvote.learning import DivergenceError
+    return accepted([model], [rows])[0]
 
-    try:
-        model.fit(*rows)
-    except DivergenceError:
-        return False
-    return True
+
+def accepted(models: Sequence[RobustLearner], data: Sequence[Rows]) -> list[bool]:
+    """Fit models, each on rows of its own; tell which did not refuse the fit as gone astray."""
+    from outvote.learning import DivergenceError, fit_together
+
+    return [not isinstance(found, DivergenceError) for found in fit_together(models, data, errors="return")]
 
 
 def loss_of(name: str) -> PairLoss:
@@ -182,8 +202,8 @@ class Trace:
 
     Attributes
     ----------
-    epochs, losses : list
-        When the test loss was taken, and what it was.
+    epochs : list
+        When the test loss is taken.
     risks : list
         The risk of the median block, before the step of each epoch.
     theta, mean_theta : ndarray
@@ -200,9 +220,10 @@ class Trace:
         self.loss, self.design = loss_of(name), ScaledRows(x, centre, scale)
         self.every, self.begin = every, begin
         self.epochs: list[int] = []
-        self.losses: list[float] = []
         self.risks: list[float] = []
         self.theta: Array = np.zeros(0)
+        self._losses: list[float] = []
+        self._untested: list[Array] = []
         self._total: Any = 0.0
         self._averaged = 0
 
@@ -215,7 +236,15 @@ class Trace:
             self._total, self._averaged = self._total + state.theta, self._averaged + 1
         if done > self.begin and (done == 1 or done % self.every == 0):
             self.epochs.append(done)
-            self.losses.append(self.loss_at(state.theta))
+            self._untested.append(state.theta)
+
+    @property
+    def losses(self) -> list[float]:
+        """The test losses so far, taken all at once."""
+        if self._untested:
+            self._losses += self._tested(self._untested)
+            self._untested = []
+        return self._losses
 
     @property
     def mean_theta(self) -> Array:
@@ -224,8 +253,11 @@ class Trace:
 
     def loss_at(self, theta: Array) -> float:
         """Return the test loss of a parameter."""
-        scores = self.loss.scores(self.design, theta)
-        return float(self.loss.risks(scores[:, None], self.targets[:, None])[0])
+        return self._tested([theta])[0]
+
+    def _tested(self, thetas: Sequence[Array]) -> list[float]:
+        scores = np.stack([self.loss.scores(self.design, theta) for theta in thetas], axis=1)
+        return [float(risk) for risk in self.loss.risks(scores, np.repeat(self.targets[:, None], len(thetas), axis=1))]
 
     def jitter(self) -> float:
         """Return the standard deviation of the test losses of the last epochs."""
@@ -245,10 +277,20 @@ def seed_from(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31))
 
 
-def cut_runs(runs: int, most: int, cost: float, settings: Mapping[str, Any]) -> list[Piece]:
-    """Cut runs into pieces of at most so many; a run costs `cost` seconds or so."""
+def cut_runs(runs: int, most: int, together: int, cost: float, settings: Mapping[str, Any]) -> list[Piece]:
+    """Cut runs into pieces; a run costs `cost` seconds or so.
+
+    At most so many runs draw from one generator, and so many generators go together into a piece, whose setting `runs`
+    has the runs of each.
+    """
     counts = [min(most, runs - first) for first in range(0, runs, most)]
-    return [Piece({**settings, "runs": count}, cost=cost * count) for count in counts]
+    parts = [counts[low : low + together] for low in range(0, len(counts), together)]
+    return [Piece({**settings, "runs": part}, cost * sum(part), streams=len(part)) for part in parts]
+
+
+def each_run(rngs: Sequence[np.random.Generator], runs: Sequence[int]) -> Iterator[np.random.Generator]:
+    """Yield the generator of every run of a piece."""
+    return (rng for rng, count in zip(rngs, runs, strict=True) for _ in range(count))
 
 
 def group(records: Sequence[dict[str, Any]], *by: str) -> dict[tuple[Any, ...], list[dict[str, Any]]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,38 +40,64 @@ def pieces(size: Size) -> list[Piece]:
     return [
         piece
         for name in _NAMES
-        for piece in learning.cut_runs(size.runs, 2, _COSTS[name] / shorter, {"name": name, "shorter": shorter})
+        for piece in learning.cut_runs(size.runs, 2, 4, _COSTS[name] / shorter, {"name": name, "shorter": shorter})
     ]
 
 
-def measure(rng: np.random.Generator, *, name: str, runs: int, shorter: int) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class _Run:
+    """What is drawn for a run: rows, seed, a start far out, and outliers for each share."""
+
+    sane: learning.Rows
+    test: learning.Rows
+    seed: int
+    wide: Any
+    drawn: Sequence[learning.Rows]
+
+
+def measure(
+    rngs: Sequence[np.random.Generator], *, name: str, runs: Sequence[int], shorter: int
+) -> list[dict[str, Any]]:
     """Run three descents on fresh splits, at two contaminations and from two starts."""
-    records = []
-    for _ in range(runs):
-        sane, test = learning.split(name, rng)
-        seed = learning.seed_from(rng)
-        weights = learning.sane_weights(name, sane, seed, shorter=4 * min(shorter, 5))
+    given = [_drawn(name, rng) for rng in learning.each_run(rngs, runs)]
+    seeds = [run.seed for run in given]
+    ends = learning.sane_weights_of_each(name, [run.sane for run in given], seeds, shorter=4 * min(shorter, 5))
+    records: list[dict[str, Any]] = []
+    data: list[learning.Rows] = []
+    fits: list[tuple[Any, learning.Trace]] = []
+    for run, weights in zip(given, ends, strict=True):
         assert weights is not None
-        clean = learning.Trace(name, test).loss_at(weights)
-        wide = rng.normal(size=len(weights))
-        for share in _SHARES:
-            dirty, bad = learning.spoil(name, rng, sane, weights, share)
-            for start, init in zip(_STARTS, (np.zeros_like(wide), wide), strict=True):
+        clean = learning.Trace(name, run.test).loss_at(weights)
+        for share, drawn in zip(_SHARES, run.drawn, strict=True):
+            dirty, bad = learning.add_outliers(name, run.sane, drawn, weights)
+            for start, init in zip(_STARTS, (np.zeros_like(run.wide), run.wide), strict=True):
                 for algorithm in (PAPER, MIDDLE, DEFAULT):
-                    found = _descend(name, algorithm, dirty, test, int(bad.sum()), init, seed, shorter)
                     described = {"data": name, "outliers": int(bad.sum()), "start": start, "descent": algorithm}
-                    records.append({**described, "share": _share(name, share), "clean": clean, **found})
-    return records
+                    records.append({**described, "share": _share(name, share), "clean": clean})
+                    data.append(dirty)
+                    fits.append(_model(name, algorithm, dirty, run.test, int(bad.sum()), init, run.seed, shorter))
+    accepted = learning.accepted([model for model, _ in fits], data)
+    tests = [run.test for run in given for _ in range(len(fits) // len(given))]
+    return [
+        {**record, **_found(name, *fit, test, fitted)}
+        for record, fit, test, fitted in zip(records, fits, tests, accepted, strict=True)
+    ]
+
+
+def _drawn(name: str, rng: np.random.Generator) -> _Run:
+    sane, test = learning.split(name, rng)
+    seed, wide = learning.seed_from(rng), rng.normal(size=sane[0].shape[1])
+    return _Run(sane, test, seed, wide, [learning.draw_outliers(name, rng, sane, share) for share in _SHARES])
 
 
 def _share(name: str, share: float | None) -> float:
     return learning.SETTINGS[name].share if share is None else share
 
 
-def _descend(
+def _model(
     name: str, algorithm: str, dirty: learning.Rows, test: learning.Rows, count: int, init: Any, seed: int, shorter: int
-) -> dict[str, Any]:
-    """Fit once: the loss at the end, how much it varies before, and whether the fit was refused."""
+) -> tuple[Any, learning.Trace]:
+    """Return a model, and what watches it."""
     from outvote.learning import RobustRanker
     from outvote.learning.scaling import robust_scaling
 
@@ -77,14 +105,16 @@ def _descend(
     if algorithm == DEFAULT:
         epochs = _DEFAULT_EPOCHS // shorter
         trace = learning.Trace(name, test, _EVERY, epochs - learning.TAIL, robust_scaling(dirty[0], count))
-        model = RobustRanker(loss="product", max_iter=epochs, callbacks=[trace], **options)
-    else:
-        epochs = learning.SETTINGS[name].epochs // shorter
-        trace = learning.Trace(name, test, _EVERY, epochs - learning.TAIL)
-        options |= {"n_blocks": plan_blocks(len(dirty[1]), count, degree=2, method="harmonic").n_blocks}
-        options |= {"middle": 0.25, "step_rule": "clipped"} if algorithm == MIDDLE else {}
-        model = learning.descent(name, "MoU-GD", max_iter=epochs, callbacks=[trace], **options)
-    accepted = learning.accepts(model, dirty)
+        return RobustRanker(loss="product", max_iter=epochs, callbacks=[trace], **options), trace
+    epochs = learning.SETTINGS[name].epochs // shorter
+    trace = learning.Trace(name, test, _EVERY, epochs - learning.TAIL)
+    options |= {"n_blocks": plan_blocks(len(dirty[1]), count, degree=2, method="harmonic").n_blocks}
+    options |= {"middle": 0.25, "step_rule": "clipped"} if algorithm == MIDDLE else {}
+    return learning.descent(name, "MoU-GD", max_iter=epochs, callbacks=[trace], **options), trace
+
+
+def _found(name: str, model: Any, trace: learning.Trace, test: learning.Rows, accepted: bool) -> dict[str, Any]:
+    """Return the loss at the end, how much it varies before, and whether the fit was refused."""
     end = learning.model_loss(name, model, test) if accepted else trace.loss_at(trace.theta)
     return {"end": end, "jitter": trace.jitter(), "refused": not accepted}
 

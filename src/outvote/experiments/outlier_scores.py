@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,43 +40,67 @@ def pieces(size: Size) -> list[Piece]:
     return [
         piece
         for name in _NAMES
-        for piece in learning.cut_runs(size.runs, 3, _COSTS[name] / shorter, {"name": name, "shorter": shorter})
+        for piece in learning.cut_runs(size.runs, 3, 2, _COSTS[name] / shorter, {"name": name, "shorter": shorter})
     ]
 
 
-def measure(rng: np.random.Generator, *, name: str, runs: int, shorter: int) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class _Fit:
+    """One fit of a run: which it is, the model, its rows, and which of them are outliers."""
+
+    described: dict[str, Any]
+    model: Any
+    rows: learning.Rows
+    bad: Any
+
+
+def measure(
+    rngs: Sequence[np.random.Generator], *, name: str, runs: Sequence[int], shorter: int
+) -> list[dict[str, Any]]:
     """Fit both descents at every contamination, and take the area under the curve of each trace."""
     from outvote.learning import RobustnessWarning
 
-    records = []
-    for run in range(runs):
-        sane, _ = learning.split(name, rng)
-        seed = learning.seed_from(rng)
-        weights = learning.sane_weights(name, sane, seed, shorter=4 * min(shorter, 5))
-        for share in _SHARES[name]:
-            added = None if share is None else share / (1 - share)
-            dirty, bad = learning.spoil(name, rng, sane, weights, added)
-            for algorithm in (PAPER, DEFAULT):
-                declared = most_declared(len(bad), int(bad.sum()), algorithm)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", RobustnessWarning)  # the table says it all
-                    model = _model(name, algorithm, share, declared, seed, shorter)
-                    accepted = learning.accepts(model, dirty)
-                records.append(
-                    {
-                        "data": name,
-                        "descent": algorithm,
-                        "run": run,
-                        "share": float(bad.mean()),
-                        "outliers": int(bad.sum()),
-                        "rows": len(bad),
-                        "declared": declared,
-                        "refused": not accepted,
-                        "rows in a block": len(bad) // model.n_blocks_ if accepted else None,
-                        **(_areas(model, bad) if accepted else dict.fromkeys(PARTS)),
-                    }
-                )
-    return records
+    sane, seeds, drawn = [], [], []
+    for rng in learning.each_run(rngs, runs):
+        sane.append(learning.split(name, rng)[0])
+        seeds.append(learning.seed_from(rng))
+        added = [None if share is None else share / (1 - share) for share in _SHARES[name]]
+        drawn.append([learning.draw_outliers(name, rng, sane[-1], share) for share in added])
+    ends = learning.sane_weights_of_each(name, sane, seeds, shorter=4 * min(shorter, 5))
+    fits = [
+        _fit(name, algorithm, run, share, seeds[run], shorter, *learning.add_outliers(name, sane[run], outliers, end))
+        for run, end in enumerate(ends)
+        for share, outliers in zip(_SHARES[name], drawn[run], strict=True)
+        for algorithm in (PAPER, DEFAULT)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RobustnessWarning)  # the table says it all
+        accepted = learning.accepted([fit.model for fit in fits], [fit.rows for fit in fits])
+    return [
+        {
+            **fit.described,
+            "refused": not fitted,
+            "rows in a block": len(fit.bad) // fit.model.n_blocks_ if fitted else None,
+            **(_areas(fit.model, fit.bad) if fitted else dict.fromkeys(PARTS)),
+        }
+        for fit, fitted in zip(fits, accepted, strict=True)
+    ]
+
+
+def _fit(
+    name: str, algorithm: str, run: int, share: float | None, seed: int, shorter: int, rows: learning.Rows, bad: Any
+) -> _Fit:
+    declared = most_declared(len(bad), int(bad.sum()), algorithm)
+    described = {
+        "data": name,
+        "descent": algorithm,
+        "run": run,
+        "share": float(bad.mean()),
+        "outliers": int(bad.sum()),
+        "rows": len(bad),
+        "declared": declared,
+    }
+    return _Fit(described, _model(name, algorithm, share, declared, seed, shorter), rows, bad)
 
 
 def most_declared(n_rows: int, outliers: int, algorithm: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ PUBLISHED = {
     ("wine", "MoU-GD", "contaminated"): (0.74, 0.02),
 }
 #: Seconds of a run.
-_COSTS = {"boston": 1.3, "wine": 1.6}
+_COSTS = {"boston": 0.4, "wine": 1.0}
 _NAMES = ("boston", "wine")
 
 
@@ -32,41 +34,63 @@ def pieces(size: Size) -> list[Piece]:
     return [
         piece
         for name in _NAMES
-        for piece in learning.cut_runs(size.runs, 5, _COSTS[name] / shorter, {"name": name, "shorter": shorter})
+        for piece in learning.cut_runs(size.runs, 5, 5, _COSTS[name] / shorter, {"name": name, "shorter": shorter})
     ]
 
 
-def measure(rng: np.random.Generator, *, name: str, runs: int, shorter: int) -> list[dict[str, Any]]:
+def measure(
+    rngs: Sequence[np.random.Generator], *, name: str, runs: Sequence[int], shorter: int
+) -> list[dict[str, Any]]:
     """Run the four descents on fresh splits."""
-    records: list[dict[str, Any]] = []
-    epochs = learning.SETTINGS[name].epochs // shorter
-    for _ in range(runs):
+    given: list[_Run] = []
+    for rng in learning.each_run(rngs, runs):
         sane, test = learning.split(name, rng)
-        ends: dict[tuple[str, str], Any] = {}
         seed = learning.seed_from(rng)  # the same start for all
-        given = {"sane": sane}
-        for kind in ("sane", "contaminated"):
-            if kind == "contaminated":
-                given[kind], _ = learning.spoil(name, rng, sane, ends["GD", "sane"])
-            for algorithm in ("GD", "MoU-GD"):
-                trace = learning.Trace(name, test)
-                model = learning.descent(name, algorithm, max_iter=epochs, random_state=seed, callbacks=[trace])
-                accepted = learning.accepts(model, given[kind])
-                ends[algorithm, kind] = trace.theta
-                records.append(
-                    {
-                        "data": name,
-                        "rows": kind,
-                        "descent": algorithm,
-                        "epochs": trace.epochs,
-                        "test": trace.losses,
-                        "end": trace.loss_at(trace.theta),
-                        "averaged": trace.loss_at(trace.mean_theta),
-                        "jitter": trace.jitter(),
-                        "refused": not accepted,
-                    }
-                )
-    return records
+        given.append(_Run(sane, test, seed, learning.draw_outliers(name, rng, sane)))
+    epochs = learning.SETTINGS[name].epochs // shorter
+    found = _descend(name, "sane", epochs, given, [run.sane for run in given])
+    ends = [traces["GD"].theta for traces, _ in found]
+    dirty = [learning.add_outliers(name, run.sane, run.drawn, end)[0] for run, end in zip(given, ends, strict=True)]
+    pairs = zip(found, _descend(name, "contaminated", epochs, given, dirty), strict=True)
+    return [record for both in pairs for _, records in both for record in records]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What is drawn for a run: rows, seed, and outliers that do not know yet where they go."""
+
+    sane: learning.Rows
+    test: learning.Rows
+    seed: int
+    drawn: learning.Rows
+
+
+def _descend(
+    name: str, kind: str, epochs: int, given: Sequence[_Run], rows: Sequence[learning.Rows]
+) -> list[tuple[dict[str, learning.Trace], list[dict[str, Any]]]]:
+    """Run both descents on the rows of every run; return what watched them, and the records."""
+    traces = [{algorithm: learning.Trace(name, run.test) for algorithm in ("GD", "MoU-GD")} for run in given]
+    models = [
+        learning.descent(name, algorithm, max_iter=epochs, random_state=run.seed, callbacks=[trace])
+        for run, own in zip(given, traces, strict=True)
+        for algorithm, trace in own.items()
+    ]
+    accepted = iter(learning.accepted(models, [own for own in rows for _ in ("GD", "MoU-GD")]))
+    return [(own, [_record(name, kind, *one, next(accepted)) for one in own.items()]) for own in traces]
+
+
+def _record(name: str, kind: str, algorithm: str, trace: learning.Trace, accepted: bool) -> dict[str, Any]:
+    return {
+        "data": name,
+        "rows": kind,
+        "descent": algorithm,
+        "epochs": trace.epochs,
+        "test": trace.losses,
+        "end": trace.loss_at(trace.theta),
+        "averaged": trace.loss_at(trace.mean_theta),
+        "jitter": trace.jitter(),
+        "refused": not accepted,
+    }
 
 
 def tabulate(records: list[dict[str, Any]]) -> Tables:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.metadata
+import itertools
 import json
 import math
 import platform
@@ -81,10 +82,13 @@ def parameters_of(experiment: Experiment, *, runs: int | None, seed: int, quick:
 
 
 def _measured(experiment: Experiment, pieces: Sequence[Piece], seed: int, parallel: Any) -> Iterator[Any]:
-    """Do the pieces, each with a generator of its own, and give their records in order."""
+    """Do the pieces, each with generators of its own, and give their records in order."""
     label = zlib.crc32(experiment.name.encode())
-    seeds = np.random.SeedSequence([seed, label]).spawn(len(pieces))
-    jobs = [(experiment.measure, own, piece.settings) for own, piece in zip(seeds, pieces, strict=True)]
+    seeds = iter(np.random.SeedSequence([seed, label]).spawn(sum(piece.streams or 1 for piece in pieces)))
+    jobs = [
+        (experiment.measure, list(itertools.islice(seeds, piece.streams or 1)), piece.streams is None, piece.settings)
+        for piece in pieces
+    ]
     if parallel is None:
         return (_measure(*job) for job in jobs)
     from joblib import delayed
@@ -92,9 +96,10 @@ def _measured(experiment: Experiment, pieces: Sequence[Piece], seed: int, parall
     return parallel(delayed(_measure)(*job) for job in jobs)
 
 
-def _measure(measure: Callable[..., Any], seed: np.random.SeedSequence, settings: Any) -> Any:
+def _measure(measure: Callable[..., Any], seeds: list[np.random.SeedSequence], alone: bool, settings: Any) -> Any:
     fast.compiled(math.inf)  # in every process from the start: compiled forms differ from numpy's in the last digits
-    return measure(np.random.default_rng(seed), **settings)
+    rngs = [np.random.default_rng(seed) for seed in seeds]
+    return measure(rngs[0] if alone else rngs, **settings)
 
 
 def versions() -> dict[str, str]:

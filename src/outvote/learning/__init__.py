@@ -8,6 +8,7 @@ from outvote.learning.losses import PairLoss, PointLoss
 from outvote.learning.metric import RobustMetricLearner
 from outvote.learning.points import RobustClassifier, RobustRegressor
 from outvote.learning.ranking import RobustAUCClassifier, RobustRanker, concordance
+from outvote.learning.together import fit_together
 
 __all__ = [
     "DivergenceError",
@@ -26,4 +27,5 @@ __all__ = [
     "Steps",
     "concordance",
     "descend",
+    "fit_together",
 ]

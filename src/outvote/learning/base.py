@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
 import warnings
+from collections.abc import Generator
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from outvote.blocks import plan_blocks
 from outvote.contamination import Contamination
 from outvote.learning.dealing import Cell, middle_blocks, narrow
-from outvote.learning.descent import Descended, DivergenceError, Problem, Settings, Steps, descend
+from outvote.learning.descent import Descended, Descent, DivergenceError, Problem, Settings, Steps, descend
 from outvote.learning.losses import Loss
 from outvote.learning.parameters import PRESETS
 from outvote.learning.planning import MOST_PAIRED, blocks_for, corrupt_in_share
@@ -26,6 +28,9 @@ from outvote.learning.suspicion import mean_losses, most_copies, outlier_scores,
 from outvote.plans import BlockPlan
 
 Array = NDArray[Any]
+T = TypeVar("T")
+#: A fit under way: it asks for descents, is sent what they found, and can then be made together with others.
+Fitting = Generator[Descent, Descended, T]
 
 #: Rows in a block of the refit, in which all blocks count.
 _MOST_POLISHED = 64
@@ -244,7 +249,28 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         """Return the parameter of the last fit, for a warm start."""
         return self._theta_of(design, *self._user_parameters)
 
-    def _learn(
+    def _fitting(self, X: Any, y: Any) -> Fitting[None]:
+        """Check the input, learn from it and set what is public."""
+        raise NotImplementedError
+
+    def _descend(self, asked: Descent) -> Descended:
+        return cast(Descended, self._place.descend(**vars(asked)))
+
+    def _run(self, fitting: Fitting[T]) -> T:
+        """Make the descents that a fit asks for, one after the other."""
+        try:
+            asked = next(fitting)
+            while True:
+                try:
+                    found = self._descend(asked)
+                except DivergenceError as error:
+                    asked = fitting.throw(error)
+                else:
+                    asked = fitting.send(found)
+        except StopIteration as done:
+            return cast(T, done.value)
+
+    def _learning(
         self,
         x: Array,
         targets: Array,
@@ -255,8 +281,8 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         centred: bool = True,
         groups: Array | None = None,
         rows: Array | None = None,
-    ) -> ScaledRows:
-        """Run the descent on some rows (all by default) and set the fitted attributes; the design is returned."""
+    ) -> Fitting[ScaledRows]:
+        """Learn from some rows (all by default) and set the fitted attributes; the design is returned."""
         settings, rng = self._settings(), self._generator()
         design = self._scaled(x, intercept, centred)
         rows = narrow(np.arange(len(x)) if rows is None else rows)
@@ -272,7 +298,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         zero = loss.start(design.n_columns, n_scores)
         warm = self.warm_start and hasattr(self, "_user_parameters")
         start = self._last_theta(design) if warm else self._start(loss, design, n_scores, rng)
-        found = self._place.descend(
+        found = yield Descent(
             problem,
             start,
             rng,
@@ -285,7 +311,8 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         polish = self._setting("polish")
         polish = self._degree == 2 if polish is None else polish  # it helps pairs, and costs points a little
         if polish and any(one.n_corrupt for one in _plans(plan)):
-            found = replace(found, theta=self._polished(problem, found, trained, plan, settings, rng))
+            theta = yield from self._polishing(problem, found, trained, plan, settings, rng)
+            found = replace(found, theta=theta)
         self._record(problem, found, plan, trained, rng)
         self._fitted_scaling = design.centre, design.scale
         return design
@@ -300,9 +327,9 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         order = rng.permutation(rows)
         return order[n_held:], order[:n_held]
 
-    def _polished(
+    def _polishing(
         self, problem: Problem, found: Descended, rows: Array, plan: Any, settings: Settings, rng: np.random.Generator
-    ) -> Array:
+    ) -> Fitting[Array]:
         """Refit without the most suspect rows, in blocks that all count; keep what the vote does not find much worse.
 
         The vote is biased towards rows that are easily explained. The refit is not, but it trusts every row that is
@@ -324,7 +351,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
             cells.append(replace(cell, samples=samples, n_blocks=n_blocks, n_chosen=n_blocks, clipped=False))
         shorter = replace(settings, n_epochs=max(1, settings.n_epochs // 2), patience=None, average=True)
         try:
-            theta = self._place.descend(replace(problem, cells=cells), found.theta, rng, shorter).theta
+            theta = (yield Descent(replace(problem, cells=cells), found.theta, rng, shorter)).theta
         except DivergenceError:
             return found.theta
         zero = problem.loss.start(*_shape_of(found.theta))
@@ -471,7 +498,11 @@ def _forget(problem: Problem) -> None:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, RobustnessWarning, stacklevel=6)
+    """Warn at the first line outside of outvote: a fit on its own and fits made together come from different depths."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("outvote."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, RobustnessWarning, stacklevel=level)
 
 
 def _shape_of(theta: Array) -> tuple[int, int]:

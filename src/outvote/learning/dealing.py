@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -191,18 +192,88 @@ class Cell:
         voting = len(risks)
         if self.groups is not None:  # blocks without a pair do not vote
             voting = max(1, int(np.isfinite(risks).sum()))
-        n_chosen = max(1, self.n_chosen * voting // len(risks))
-        if n_chosen >= len(risks):
-            return np.arange(len(risks))
-        low = (voting - n_chosen) // 2
-        start = int(rng.integers(len(risks)))  # breaks ties, among blocks that were dealt at random
-        if n_chosen == 1:
-            alone = np.flatnonzero(risks == np.partition(risks, low)[low])
-            if len(alone) == 1:
-                return alone
-        places = sorted({low, low + n_chosen - 1})
-        turned = np.concatenate([risks[start:], risks[:start]])
-        return (np.argpartition(turned, places)[low : low + n_chosen] + start) % len(risks)
+        return in_the_middle(risks[None], [rng], voting, self.n_chosen * voting // len(risks))[0]
+
+
+class DealerOfEach:
+    """Deals for several runs at once, by the generator of each: blocks of all of them, side by side in one deal.
+
+    A run gets what a `Dealer` of its rows would deal, as long as these are few.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_runs, n_rows)
+        Row numbers of each run.
+    n_blocks : int
+        Blocks of each run.
+
+    Examples
+    --------
+    >>> rows = np.arange(12).reshape(2, 6)
+    >>> both = DealerOfEach(rows, 3).deal([np.random.default_rng(run) for run in range(2)])
+    >>> second = Dealer(rows[1], 3).deal(np.random.default_rng(1))
+    >>> both.order.shape, bool((both.order[:, 3:] == second.order).all())
+    ((2, 6), True)
+    """
+
+    def __init__(self, rows: Array, n_blocks: int):
+        self.rows, self.n_blocks, self.size = rows.astype(np.intp), n_blocks, rows.shape[1] // n_blocks
+        self._whole = Deal(np.ascontiguousarray(narrow(rows).T))
+
+    @staticmethod
+    def few(n_rows: int) -> bool:
+        """Return whether rows are so few that they are permuted every time."""
+        return n_rows <= _SMALL
+
+    def deal(self, rngs: Sequence[np.random.Generator]) -> Deal:
+        """Deal the rows of every run."""
+        if self.n_blocks == 1:
+            return self._whole
+        order = self.rows.copy()
+        for own, rng in zip(order, rngs, strict=True):
+            rng.shuffle(own)
+        dealt = order[:, : self.size * self.n_blocks].reshape(len(order), self.size, self.n_blocks)
+        found = np.empty((self.size, len(order), self.n_blocks), dtype=self._whole.order.dtype)
+        found[...] = dealt.transpose(1, 0, 2)
+        return Deal(found.reshape(self.size, -1))
+
+
+def in_the_middle(risks: Array, rngs: Sequence[np.random.Generator], voting: int, n_chosen: int) -> Array:
+    """Return the blocks in the middle of the risks of each run, one at least, ties broken at random.
+
+    Parameters
+    ----------
+    risks : ndarray of shape (n_runs, n_blocks)
+        The risks of each run.
+    rngs : sequence of Generator
+        One a run.
+    voting : int
+        So many of the smallest count.
+    n_chosen : int
+        How many are wanted.
+
+    Examples
+    --------
+    >>> in_the_middle(np.array([[5.0, 1.0, 3.0]]), [np.random.default_rng(0)], 3, 1)
+    array([[2]])
+    """
+    n_runs, n_blocks = risks.shape
+    n_chosen = max(1, n_chosen)
+    if n_chosen >= n_blocks:
+        return np.tile(np.arange(n_blocks), (n_runs, 1))
+    low = (voting - n_chosen) // 2
+    starts = [int(rng.integers(n_blocks)) for rng in rngs]  # they break ties, among blocks that were dealt at random
+    if n_chosen == 1:
+        ordered = risks.copy()
+        ordered.partition(low, axis=1)
+        alone = risks == ordered[:, low, None]
+        if np.count_nonzero(alone) == n_runs:
+            return alone.nonzero()[1][:, None]
+    halves = [half for own, start in zip(risks, starts, strict=True) for half in (own[start:], own[:start])]
+    turned = np.concatenate(halves).reshape(risks.shape)
+    places = low if n_chosen == 1 else (low, low + n_chosen - 1)
+    found = turned.argpartition(places, axis=1)[:, low : low + n_chosen]
+    return (found + (starts[0] if n_runs == 1 else np.array(starts)[:, None])) % n_blocks
 
 
 def narrow(rows: Array) -> Array:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,16 +106,24 @@ class Steps:
 
     def step(self, direction: Array, risk: float, length: float) -> Array:
         """Return what is taken off the parameter."""
+        return self.step_of_each(direction[None], [risk], length)[0]
+
+    def step_of_each(self, directions: Array, risks: Sequence[float], length: float) -> Array:
+        """Return the same for several runs, which are the first axis."""
         if self.rule == "plain":
-            return length * direction
-        norm = float(np.linalg.norm(direction))
+            return length * directions
+        norms = _norms(directions).tolist()
+        factors = [self._factor(norm, risk, length) for norm, risk in zip(norms, risks, strict=True)]
+        return np.array(factors).reshape(-1, *[1] * (directions.ndim - 1)) * directions
+
+    def _factor(self, norm: float, risk: float, length: float) -> float:
         if norm == 0 or not math.isfinite(norm):
-            return np.zeros_like(direction) if norm == 0 else direction
+            return 0.0 if norm == 0 else 1.0
         if self.rule == "clipped":
-            return length * min(1.0, 1 / norm) * direction
+            return length * min(1.0, 1 / norm)
         if self.rule == "polyak":
-            return min(length, risk / norm) / norm * direction
-        return length / norm * direction
+            return min(length, risk / norm) / norm
+        return length / norm
 
 
 @dataclass(frozen=True)
@@ -221,12 +229,13 @@ class Problem:
             rows = tuple(deal.rows(chosen if len(chosen) < cell.n_blocks else None) for deal in dealt)
             gradient = gradient + cell.weight * cell.gradient(self.loss, self.design, scores, self.targets, rows)
             alone = cell.n_chosen == 1 and cell.groups is None  # it is the median
-            middle += cell.weight * (float(risks[chosen[0]]) if alone else _lower_median(risks))
-            mean += cell.weight * float(risks[chosen].mean())
+            own = float(risks[chosen[0]])
+            middle += cell.weight * (own if alone else _lower_median(risks))
+            mean += cell.weight * (own if alone else float(risks[chosen].mean()))
             for taken in rows:
                 _count(taken, counts)
             selected.append(chosen.astype(np.int32))
-        return middle, mean, gradient, np.concatenate(selected)
+        return middle, mean, gradient, selected[0] if len(selected) == 1 else np.concatenate(selected)
 
     def median_risk(self, theta: Array, rng: np.random.Generator) -> float:
         """Return the median of block risks, the median over a few deals: one may be unlucky."""
@@ -337,39 +346,163 @@ def descend(
     >>> found.theta.round(1), found.n_epochs
     (array([2., 1.]), 300)
     """
-    steps, last = settings.steps, first_epoch + settings.n_epochs
-    theta, velocity = start.copy(), np.zeros_like(start)
-    counts = np.zeros(len(problem.targets), dtype=np.int32)
-    history = History()
-    watch = Watch(theta, settings, callbacks, history, first_epoch)
-    total, n_averaged, epoch = np.zeros_like(start), 0, first_epoch
+    descent = Descent(problem, start, rng, settings, held_out, callbacks, verbose, first_epoch, reference)
+    (found,) = descend_in_step([descent], _Alone(descent))
+    if isinstance(found, DivergenceError):
+        raise found
+    return found
+
+
+@dataclass(frozen=True)
+class Descent:
+    """A descent to be made: what `descend` is told."""
+
+    problem: Problem
+    start: Array
+    rng: np.random.Generator
+    settings: Settings = DEFAULTS
+    held_out: Problem | None = None
+    callbacks: Sequence[Callback] = ()
+    verbose: int = 0
+    first_epoch: int = 0
+    reference: Array | None = None
+
+
+class Runs(Protocol):
+    """The problems of runs that descend in step: the first axis of parameters, counts, risks and gradients is runs."""
+
+    penalised: Any
+
+    def epoch(self, theta: Array, counts: Array) -> tuple[list[float], list[float], Array, list[Array]]:
+        """Do for every run what `Problem.epoch` does."""
+
+    def project(self, theta: Array) -> Array:
+        """Return the nearest parameters that are allowed."""
+
+    def only(self, places: Array) -> Runs:
+        """Return some of the runs."""
+
+
+class _Alone:
+    """One problem as runs; the loss gets to see the very parameter that it has projected."""
+
+    def __init__(self, descent: Descent):
+        self.problem, self.rng, self.penalised = descent.problem, descent.rng, descent.problem.penalised
+        self._own = self._shown = descent.start
+
+    def epoch(self, theta: Array, counts: Array) -> tuple[list[float], list[float], Array, list[Array]]:
+        own = self._own if theta is self._shown else theta[0]
+        risk, chosen_risk, gradient, selected = self.problem.epoch(own, self.rng, counts[0])
+        return [risk], [chosen_risk], gradient[None], [selected]
+
+    def project(self, theta: Array) -> Array:
+        self._own = self.problem.loss.project(theta[0])
+        self._shown = self._own[None]
+        return self._shown
+
+    def only(self, places: Array) -> Runs:
+        return self
+
+
+class _Run:
+    """What is one run's alone: its history, who watches it, and how it ends."""
+
+    def __init__(self, descent: Descent):
+        self.descent, self.history = descent, History()
+        self.watch = Watch(descent.start, descent.settings, descent.callbacks, self.history, descent.first_epoch)
+        self.watched = bool(descent.callbacks) or descent.held_out is not None
+        self.error: DivergenceError | None = None
+        self.leave(descent.start, np.zeros(len(descent.problem.targets), dtype=np.int32), descent.first_epoch)
+
+    def stops(self, epoch: int, last: int, theta: Array, risk: float, step: float) -> bool:
+        if not self.watched:
+            return False
+        held_out, rng = self.descent.held_out, self.descent.rng
+        judged = None if held_out is None else held_out.median_risk(theta, rng)
+        return self.watch.stops(State(epoch, last, theta, risk, judged, step))
+
+    def leave(self, theta: Array, counts: Array, n_epochs: int) -> None:
+        """Stop here: `theta` is the last parameter, or the mean of some."""
+        self.theta, self.counts, self.n_epochs = theta, counts, n_epochs
+
+    def outcome(self) -> Descended | DivergenceError:
+        if self.error is not None:
+            return self.error
+        descent, theta = self.descent, self.theta
+        if descent.held_out is not None:
+            theta = self.watch.best
+        try:
+            starts = [descent.start] if descent.reference is None else [descent.start, descent.reference]
+            _check_progress(descent.problem, starts, theta, descent.rng)
+        except DivergenceError as error:
+            return error
+        return Descended(theta, self.history, self.counts, self.n_epochs)
+
+
+def descend_in_step(descents: Sequence[Descent], runs: Runs) -> list[Descended | DivergenceError]:
+    """Make some descents, all of the same shape and settings, epoch by epoch; one that goes astray leaves the others.
+
+    `runs` are their problems.
+    """
+    settings, first = descents[0].settings, descents[0].first_epoch
+    steps, last = settings.steps, first + settings.n_epochs
+    every = going = [_Run(descent) for descent in descents]
+    theta = np.stack([descent.start for descent in descents])
+    velocity, total, n_averaged = np.zeros_like(theta), np.zeros_like(theta), 0
+    counts: Array = np.zeros((len(descents), len(descents[0].problem.targets)), dtype=np.int32)
     ignored = np.errstate(over="ignore", invalid="ignore")
-    with _progress(settings.n_epochs, verbose) as advance, ignored, fast.one_thread():
-        for epoch in range(first_epoch, last):
-            risk, chosen_risk, gradient, selected = problem.epoch(theta, rng, counts)
-            _check(theta, risk, epoch)
+    with _progress(settings.n_epochs, descents[0].verbose) as advance, ignored, fast.one_thread():
+        for epoch in range(first, last):
+            risk, chosen_risk, gradient, selected = runs.epoch(theta, counts)
             if settings.alpha:
-                gradient = gradient + settings.alpha * problem.penalised * theta
+                gradient = gradient + settings.alpha * runs.penalised * theta
             velocity = steps.momentum * velocity + gradient
-            length = steps.length(epoch, last)
-            moved = problem.loss.project(_finite(theta - steps.step(velocity, chosen_risk, length), epoch))
-            history.train_risk.append(risk)
-            history.selected_blocks.append(selected)
-            history.step.append(float(np.linalg.norm(moved - theta)))
-            theta = moved
-            if settings.average and 2 * (epoch + 1 - first_epoch) > settings.n_epochs:
+            moved = theta - steps.step_of_each(velocity, chosen_risk, steps.length(epoch, last))
+            stays = [True] * len(going)
+            if not (np.isfinite(moved).all() and all(map(math.isfinite, risk))):
+                for at, run in enumerate(going):
+                    run.error = _astray(theta[at], risk[at], moved[at], epoch)
+                    if run.error is not None:
+                        moved[at], stays[at] = theta[at], False
+            moved = runs.project(moved)
+            lengths, theta = _norms(moved - theta), moved
+            if settings.average and 2 * (epoch + 1 - first) > settings.n_epochs:
                 total, n_averaged = total + theta, n_averaged + 1
-            judged = None if held_out is None else held_out.median_risk(theta, rng)
-            advance(risk)
-            if watch.stops(State(epoch, last, theta, risk, judged, history.step[-1])):
-                break
-    ended = epoch + 1
-    if held_out is not None:
-        theta = watch.best
-    elif n_averaged:
-        theta = problem.loss.project(total / n_averaged)
-    _check_progress(problem, [start] if reference is None else [start, reference], theta, rng)
-    return Descended(theta, history, counts, ended)
+            each = zip(going, risk, selected, lengths.tolist(), strict=True)
+            for at, (run, own, blocks, step) in enumerate(each):
+                if run.error is not None:
+                    continue
+                run.history.train_risk.append(own)
+                run.history.selected_blocks.append(blocks)
+                run.history.step.append(step)
+                advance(own)
+                stays[at] = not run.stops(epoch, last, theta[at], own, step) and epoch + 1 < last
+                if not stays[at]:
+                    mean = run.descent.problem.loss.project(total[at] / n_averaged) if n_averaged else theta[at]
+                    run.leave(mean, counts[at], epoch + 1)
+            if not all(stays):
+                places = np.flatnonzero(stays)
+                if not len(places):
+                    break
+                going, runs = [going[at] for at in places], runs.only(places)
+                theta, velocity, total = theta[places], velocity[places], total[places]
+                counts = counts[places]
+    return [run.outcome() for run in every]
+
+
+def _norms(stack: Array) -> Array:
+    """Return the length of each array of a stack."""
+    flat = stack.reshape(len(stack), -1)
+    return np.sqrt(np.add.reduce(flat * flat, axis=1))
+
+
+def _astray(theta: Array, risk: float, moved: Array, epoch: int) -> DivergenceError | None:
+    try:
+        _check(theta, risk, epoch)
+        _finite(moved, epoch)
+    except DivergenceError as error:
+        return error
+    return None
 
 
 def _count(rows: Array, counts: Array) -> None:
@@ -380,8 +513,13 @@ def _count(rows: Array, counts: Array) -> None:
 
 
 def _lower_median(risks: Array) -> float:
-    place = (len(risks) - 1) // 2
-    return float(np.partition(risks, place)[place])
+    return float(_lower_medians(risks))
+
+
+def _lower_medians(risks: Array) -> Array:
+    """Return the median along the last axis, the lower one where there are two."""
+    place = (risks.shape[-1] - 1) // 2
+    return np.asarray(np.partition(risks, place)[..., place])
 
 
 def _finite(theta: Array, epoch: int) -> Array:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 
 from outvote.assumptions import Bounded
 from outvote.kernels import Kernel
-from outvote.learning.base import RobustLearner
+from outvote.learning.base import Fitting, RobustLearner
 from outvote.learning.classes import warn_of_small_classes
 from outvote.learning.losses import DistanceHinge, MetricHinge, square_norm
 from outvote.learning.parameters import documented
@@ -61,10 +61,13 @@ class RobustMetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rob
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows and their classes."""
+        self._run(self._fitting(X, y))
+        return self
+
+    def _fitting(self, X: Any, y: Any) -> Fitting[None]:
         self._degree = 2  # type: ignore[misc]
         x, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        self._set_metric(self._learn(x, self._codes(y), self._loss()))
-        return self
+        self._set_metric((yield from self._learning(x, self._codes(y), self._loss())))
 
     def partial_fit(self, X: Any, y: Any, n_steps: int = 10) -> Self:
         """Take `n_steps` more steps, on these rows alone; columns are scaled as in the first call."""
@@ -99,7 +102,7 @@ class RobustMetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rob
         if np.ptp(signs) == 0:
             raise ValueError(f"alike is constant ({signs[0]:g}): there is nothing to tell apart")
         x = validate_data(self, both[:, 0], dtype=[np.float64, np.float32])
-        self._set_metric(self._learn(x - both[:, 1], signs, DistanceHinge(), centred=False))
+        self._set_metric(self._run(self._learning(x - both[:, 1], signs, DistanceHinge(), centred=False)))
         return self
 
     def transform(self, X: Any) -> Array:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from outvote.assumptions import Bounded
 from outvote.contamination import Contamination
-from outvote.learning.base import RobustLearner
+from outvote.learning.base import Fitting, RobustLearner
 from outvote.learning.classes import warn_of_small_classes
 from outvote.learning.dealing import Cell
 from outvote.learning.losses import (
@@ -137,16 +137,19 @@ class RobustClassifier(ClassifierMixin, RobustLearner):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows and their classes."""
+        self._run(self._fitting(X, y))
+        return self
+
+    def _fitting(self, X: Any, y: Any) -> Fitting[None]:
         x, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         targets, loss, n_scores = self._problem(codes)
         self._sizes = tuple(int(size) for size in np.bincount(codes))
-        design = self._learn(
+        design = yield from self._learning(
             x, targets, loss, n_scores=n_scores, intercept=self.fit_intercept, centred=self.fit_intercept
         )
         self._set_scores(design)
-        return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, n_steps: int = 10) -> Self:
         """Take `n_steps` more steps, on these rows alone; the first call needs all `classes` if `y` lacks some."""
@@ -376,11 +379,14 @@ class RobustRegressor(RegressorMixin, RobustLearner):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows and numbers."""
+        self._run(self._fitting(X, y))
+        return self
+
+    def _fitting(self, X: Any, y: Any) -> Fitting[None]:
         x, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2)
         targets, loss = self._targets(y, first=True), self._loss()
-        design = self._learn(x, targets, loss, intercept=self.fit_intercept, centred=self.fit_intercept)
-        self._set_scores(design)
-        return self
+        fits = self.fit_intercept
+        self._set_scores((yield from self._learning(x, targets, loss, intercept=fits, centred=fits)))
 
     def partial_fit(self, X: Any, y: Any, n_steps: int = 10) -> Self:
         """Take `n_steps` more steps, on these rows alone; columns are scaled as in the first call."""

@@ -16,7 +16,7 @@ from outvote.assumptions import Bounded
 from outvote.blocks import plan_blocks
 from outvote.contamination import Contamination
 from outvote.kernels import Kernel
-from outvote.learning.base import RobustLearner, _given_blocks
+from outvote.learning.base import Fitting, RobustLearner, _given_blocks
 from outvote.learning.dealing import Cell
 from outvote.learning.losses import PAIR_LOSSES, loss_of
 from outvote.learning.parameters import documented
@@ -106,6 +106,10 @@ class RobustRanker(_LinearScores):
         RobustRanker
             Itself.
         """
+        self._run(self._fitting(X, y, groups))
+        return self
+
+    def _fitting(self, X: Any, y: Any, groups: Any = None) -> Fitting[None]:
         x, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2)
         y = self._check_targets(y)
         codes = None
@@ -115,8 +119,7 @@ class RobustRanker(_LinearScores):
                 raise ValueError(f"groups has {len(codes)} entries for {len(y)} rows")
             if not _has_pair(codes, y):
                 raise ValueError("no group holds two rows with different y: there is nothing to rank inside groups")
-        self._set_scores(self._learn(x, y, self._loss(), groups=codes))
-        return self
+        self._set_scores((yield from self._learning(x, y, self._loss(), groups=codes)))
 
     def partial_fit(self, X: Any, y: Any, n_steps: int = 10) -> Self:
         """Take `n_steps` more steps, on these rows alone; columns are scaled as in the first call."""
@@ -239,10 +242,14 @@ class RobustAUCClassifier(ClassifierMixin, _LinearScores):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows of two classes."""
+        self._run(self._fitting(X, y))
+        return self
+
+    def _fitting(self, X: Any, y: Any) -> Fitting[None]:
         x, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
         codes = self._check_classes(y)
-        design = self._learn(x, codes.astype(np.float64), self._loss())
-        return self._with_threshold(design, codes)
+        design = yield from self._learning(x, codes.astype(np.float64), self._loss())
+        self._set_threshold(design, codes)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, n_steps: int = 10) -> Self:
         """Take `n_steps` more steps, on these rows alone; columns are scaled as in the first call.
@@ -255,14 +262,13 @@ class RobustAUCClassifier(ClassifierMixin, _LinearScores):  # type: ignore[misc]
         codes = self._check_classes(y)
         if known is not None and not np.array_equal(known, self.classes_):
             raise ValueError(f"y has the classes {self.classes_.tolist()!r}, but they should be {known.tolist()!r}")
-        design = self._learn_more(x, codes.astype(np.float64), self._loss(), n_steps)
-        return self._with_threshold(design, codes)
+        self._set_threshold(self._learn_more(x, codes.astype(np.float64), self._loss(), n_steps), codes)
+        return self
 
-    def _with_threshold(self, design: ScaledRows, codes: Array) -> Self:
+    def _set_threshold(self, design: ScaledRows, codes: Array) -> None:
         self._set_scores(design)
         scores = design.x @ self.coef_.astype(design.x.dtype) + self.intercept_
         self.intercept_ -= _balanced_threshold(scores[codes == 0], scores[codes == 1])
-        return self
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores of rows: positive for the class ``classes_[1]``."""

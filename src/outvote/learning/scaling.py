@@ -63,7 +63,7 @@ class ScaledRows:
         self.x, self.centre, self.scale, self.intercept = x, centre, scale, intercept
         # Far from 0 the product of raw rows loses the digits that tell them apart.
         digits = 1e2 if x.dtype == np.float32 else 1e7
-        self._far = bool(np.any(np.abs(centre) > digits * scale))
+        self.far = bool(np.any(np.abs(centre) > digits * scale))
 
     @property
     def n_columns(self) -> int:
@@ -74,7 +74,7 @@ class ScaledRows:
         """Return rows @ weights, for all rows."""
         inner = weights[: self.x.shape[1]]
         inner = (inner.T / self.scale).T
-        if self._far:
+        if self.far:
             shift: Any = weights[-1] if self.intercept else 0.0
             scores = np.empty((len(self.x), *weights.shape[1:]))
             for low in range(0, len(self.x), _CHUNK):
@@ -124,10 +124,10 @@ class ScaledRows:
                     inner[low : low + step] = np.einsum("bkd,bkc->kdc", taken, slopes[some])
                     continue
                 weights, taken = slopes[some].T, self.x[rows[some].T]
-                if self._far:
+                if self.far:
                     taken = taken - self.centre
                 inner[low : low + step] = (weights[:, None].astype(taken.dtype) @ taken)[:, 0]
-                if not self._far:
+                if not self.far:
                     inner[low : low + step] -= weights.sum(axis=1)[:, None] * self.centre
         inner /= self.scale if not scores else self.scale[:, None]
         if self.intercept:

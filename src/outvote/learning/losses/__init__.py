@@ -11,7 +11,16 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from outvote.learning.losses.common import Design, Loss, clip_weights, mean_of, sigmoid, softmax, square_norm
+from outvote.learning.losses.common import (
+    Design,
+    Loss,
+    clip_weights,
+    mean_of,
+    mean_of_each,
+    sigmoid,
+    softmax,
+    square_norm,
+)
 from outvote.learning.losses.distances import DistanceHinge, MetricHinge
 from outvote.learning.losses.pairs import PairHinge, PairLogistic, PairLoss, ProductHinge
 from outvote.learning.losses.points import (
@@ -47,6 +56,7 @@ __all__ = [
     "clip_weights",
     "loss_of",
     "mean_of",
+    "mean_of_each",
     "sigmoid",
     "softmax",
     "square_norm",

@@ -107,21 +107,39 @@ class Loss:
 
 def mean_of(gradients: Array, clipped: bool) -> Array:
     """Return the mean of gradients, each cut to the median of their lengths if they are `clipped`."""
-    if not clipped or len(gradients) < 3:
-        return gradients.mean(axis=0)
-    flat = gradients.reshape(len(gradients), -1)
-    norms = np.sqrt(np.einsum("ki,ki->k", flat, flat))
-    usable = np.isfinite(norms)[:, None]
-    return (clip_weights(norms) @ np.where(usable, flat, 0.0)).reshape(gradients.shape[1:])
+    return mean_of_each(gradients[None], clipped)[0]
+
+
+def mean_of_each(gradients: Array, clipped: bool) -> Array:
+    """Return the same for each run, where runs are the first axis and their gradients the second."""
+    n_runs, n_gradients, *shape = gradients.shape
+    if n_gradients == 1:
+        return gradients[:, 0]
+    if not clipped or n_gradients < 3:
+        return gradients.mean(axis=1)
+    flat = gradients.reshape(n_runs, n_gradients, -1)
+    norms = np.sqrt(square_norm(flat))
+    usable = np.isfinite(norms)[..., None]
+    return (clip_weights(norms)[:, None] @ np.where(usable, flat, 0.0)).reshape(n_runs, *shape)
 
 
 def clip_weights(norms: Array) -> Array:
-    """Return what each of several gradients counts for when none is to pull harder than the median of them."""
+    """Return what each of several gradients counts for when none is to pull harder than the median of them.
+
+    Lengths are along the last axis.
+    """
     usable = np.isfinite(norms)
-    moving = norms[usable & (norms > 0)]
-    most = np.median(moving) if len(moving) else 0.0
+    moving = usable & (norms > 0)
+    size = norms.shape[-1]
+    if moving.all():
+        ordered = np.sort(norms, axis=-1)
+        most = (ordered[..., (size - 1) // 2, None] + ordered[..., size // 2, None]) / 2  # np.median takes far longer
+        return most / np.maximum(norms, most) / size
+    each = zip(norms.reshape(-1, size), moving.reshape(-1, size), strict=True)
+    most = np.array([np.median(own[moves]) if moves.any() else 0.0 for own, moves in each])
+    most = most.reshape(*norms.shape[:-1], 1)
     with np.errstate(invalid="ignore"):
-        return np.where(usable, most / np.maximum(norms, most or 1.0), 0.0) / len(norms)
+        return np.where(usable, most / np.maximum(norms, np.where(most > 0, most, 1.0)), 0.0) / size
 
 
 def softplus(x: Array) -> Array:

@@ -45,7 +45,7 @@ class MetricHinge(PairLoss):
         return design.scores(last[1] if last is not None and last[0] is theta else root(theta))
 
     def project(self, theta: Array) -> Array:
-        """Return the nearest positive semi-definite matrix; it is not to be modified."""
+        """Return the nearest positive semi-definite matrix, or a stack of them; they are not to be modified."""
         self._last = last = _projected(theta)
         return last[0]
 
@@ -153,35 +153,42 @@ class DistanceHinge(PointLoss):
 
 
 def nearest_psd(matrix: Array) -> Array:
-    """Return the nearest positive semi-definite matrix: negative eigenvalues become 0."""
+    """Return the nearest positive semi-definite matrix, or a stack of them: negative eigenvalues become 0."""
     return _projected(matrix)[0]
 
 
 def root(matrix: Array) -> Array:
-    """Return R with R·Rᵀ = M, for a positive semi-definite M."""
+    """Return R with R·Rᵀ = M, for a positive semi-definite M or a stack of them."""
     return _projected(matrix)[1]
 
 
 def _projected(matrix: Array) -> tuple[Array, Array]:
-    """Return the nearest positive semi-definite matrix and a root of it."""
+    """Return the nearest positive semi-definite matrix and a root of it, for one or for each of a stack."""
     factor = _cholesky(matrix)
     if factor is not None:
         return matrix, factor
     with fast.one_thread():
         values, vectors = np.linalg.eigh(matrix)
-    factor = vectors * np.sqrt(values.clip(min=0))
-    return (matrix if values[0] >= 0 else (vectors * values.clip(min=0)) @ vectors.T), factor
+    kept = values.clip(min=0)[..., None, :]
+    factor, inside = vectors * np.sqrt(kept), values[..., 0] >= 0
+    if inside.all():
+        return matrix, factor
+    nearest = (vectors * kept) @ vectors.swapaxes(-1, -2)
+    return (np.where(inside[..., None, None], matrix, nearest) if inside.any() else nearest), factor
 
 
 def _cholesky(matrix: Array) -> Array | None:
-    """Return the lower triangular root of a positive definite matrix, which costs far less than its eigenvalues."""
+    """Return the lower triangular root of a positive definite matrix, which costs far less than its eigenvalues.
+
+    Of a stack, where all of them have one.
+    """
     try:
         factor = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         return None
     # Close to the edge of the cone only the eigenvalues are to be trusted.
-    diagonal = np.diagonal(factor)
-    return factor if diagonal.min() > 1e-6 * diagonal.max() else None
+    diagonal = factor.diagonal(axis1=-2, axis2=-1)
+    return factor if (diagonal > 1e-6 * diagonal.max(axis=-1, keepdims=True)).all() else None
 
 
 def _pulls(scores: Array, targets: Array) -> Array:
@@ -193,7 +200,9 @@ def _pulls(scores: Array, targets: Array) -> Array:
     narrow = scores.dtype == np.float64 and scores.shape[2] <= _NARROW
     ready = fast.compiled(1e-8 * targets.size * size) if narrow else None
     if ready is not None:
-        return ready.metric_pulls(scores, targets) * (2 / (size * (size - 1)))
+        pulls = ready.metric_pulls(scores, targets)
+        pulls *= 2 / (size * (size - 1))
+        return pulls
     sign, distance = _squared_distances(scores, targets)
     weights = np.where(1 + sign * (distance - 2) > 0, sign, 0.0)
     own = np.arange(size)

@@ -1,0 +1,403 @@
+"""Fits made together: the same as one after the other, whatever the settings, and one that fails leaves the others."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+import outvote as ov
+from outvote.learning import DivergenceError, PairLoss, fit_together, together
+from outvote.learning.dealing import Dealer, DealerOfEach, in_the_middle
+from outvote.learning.losses import distances
+
+N_RUNS = 5
+
+pytestmark = pytest.mark.filterwarnings("ignore::outvote.learning.RobustnessWarning")
+
+
+def ranked(seed, n=60, d=3, shift=0.0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d)) * [1.0, 3.0, 0.5] + shift
+    y = np.round(x @ [1.0, 0.5, -1.0] + rng.normal(size=n), 1)
+    x[:3], y[:3] = 30.0, -30.0
+    return x, y
+
+
+def classed(seed, n=60):
+    x, y = ranked(seed, n)
+    return x, (y > np.median(y)).astype(int) + (y > np.quantile(y, 0.8))
+
+
+def alike(model, **options):
+    return [clone(model).set_params(random_state=seed, **options) for seed in range(N_RUNS)]
+
+
+def compare(models, data, rtol=1e-9):
+    """Fit copies one after the other, then the models together, and compare all there is to see."""
+    alone = [clone(model).fit(*rows) for model, rows in zip(models, data, strict=True)]
+    for found, expected in zip(fit_together(models, data), alone, strict=True):
+        same(found, expected, rtol)
+    return models
+
+
+def same(found, expected, rtol=1e-9):
+    scale = np.abs(expected._theta).max()
+    np.testing.assert_allclose(found._theta, expected._theta, rtol=rtol, atol=rtol * scale)
+    for name in ("coef_", "components_", "intercept_"):
+        if hasattr(expected, name):
+            right = getattr(expected, name)
+            np.testing.assert_allclose(np.abs(getattr(found, name)), np.abs(right), rtol=1e-7, atol=1e-8)
+    for name in ("train_risk", "step", "held_out_risk"):
+        np.testing.assert_allclose(found.history_[name], expected.history_[name], rtol=rtol, atol=rtol)
+    for chosen, right in zip(found.history_["selected_blocks"], expected.history_["selected_blocks"], strict=True):
+        np.testing.assert_array_equal(chosen, right)
+    np.testing.assert_array_equal(found.selection_counts_, expected.selection_counts_)
+    np.testing.assert_allclose(found.outlier_scores_, expected.outlier_scores_, rtol=1e-6, atol=1e-6)
+    assert found.n_iter_ == expected.n_iter_
+
+
+@pytest.fixture
+def in_step(monkeypatch):
+    """How many descents went in step, each time some did."""
+    counts = []
+    step = together.descend_in_step
+
+    def counted(descents, runs):
+        counts.append(len(descents))
+        return step(descents, runs)
+
+    monkeypatch.setattr(together, "descend_in_step", counted)
+    return counts
+
+
+# --- the same as one after the other -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "product"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"algorithm": "paper"},
+        {"algorithm": "paper", "contamination": 0, "n_blocks": 1, "middle": 1.0},
+        {},
+        {"n_blocks": 9, "middle": 0.5, "polish": False},
+        {"contamination": 0},
+        {"algorithm": "paper", "middle": 0.3, "scaling": True, "average": True},
+    ],
+    ids=["paper", "plain", "robust", "half", "clean", "mixed"],
+)
+def test_rankers(loss, options, in_step):
+    models = alike(ov.RobustRanker(loss=loss, max_iter=30, step_size=0.03, **options))
+    compare(models, [ranked(seed) for seed in range(N_RUNS)])
+    assert set(in_step) == {N_RUNS}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"algorithm": "paper"},
+        {"algorithm": "paper", "contamination": 0, "n_blocks": 1, "middle": 1.0},
+        {},
+        {"init": np.diag([1.0, 2.0, 3.0]), "contamination": 0.1},
+        {"algorithm": "paper", "step_size": 0.5, "scaling": True},
+    ],
+    ids=["paper", "plain", "robust", "start", "edge of the cone"],
+)
+def test_metrics(options, in_step):
+    models = alike(ov.RobustMetricLearner(**{"max_iter": 30, "step_size": 0.01, **options}))
+    compare(models, [classed(seed) for seed in range(N_RUNS)])
+    assert set(in_step) == {N_RUNS}
+
+
+@pytest.mark.parametrize("rule", ["normalised", "clipped", "polyak", "plain"])
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "inverse"])
+@pytest.mark.parametrize("more", [{}, {"momentum": 0.5, "alpha": 0.1}])
+def test_steps(rule, schedule, more):
+    model = ov.RobustRanker(step_rule=rule, schedule=schedule, step_size=0.05, max_iter=15, polish=False, **more)
+    compare(alike(model), [ranked(seed) for seed in range(N_RUNS)])
+
+
+@pytest.mark.parametrize(
+    ("model", "make"),
+    [
+        (ov.RobustRegressor(max_iter=20), ranked),
+        (ov.RobustRegressor(max_iter=20, fit_intercept=False, loss="squared", alpha=0.1, polish=True), ranked),
+        (ov.RobustClassifier(max_iter=20, alpha=0.1), classed),
+        (ov.RobustRanker(max_iter=20, early_stopping=True, n_iter_no_change=3), ranked),
+        (ov.RobustMetricLearner(max_iter=20, early_stopping=True, n_iter_no_change=3), classed),
+    ],
+)
+def test_points_and_rows_held_out_go_in_step_too(model, make, in_step):
+    compare(alike(model), [make(seed) for seed in range(N_RUNS)])
+    assert in_step[0] == N_RUNS
+
+
+class Gap(PairLoss):
+    """A loss with a setting, and a projection of its own."""
+
+    def __init__(self, width):
+        self.width = width
+
+    def value(self, s, t, y, z):
+        return (self.width * (s - t) - (y - z)) ** 2
+
+    def slope(self, s, t, y, z):
+        return 2 * self.width * (self.width * (s - t) - (y - z))
+
+
+class Bounded(Gap):
+    def project(self, theta):
+        return theta.clip(-0.5, 0.5) if theta.ndim == 1 else pytest.fail("a stack, which it cannot know about")
+
+
+def test_losses_of_your_own(in_step):
+    data = [ranked(seed) for seed in range(N_RUNS)]
+    compare(alike(ov.RobustRanker(loss=Gap(0.5), max_iter=10, polish=False)), data)
+    assert in_step == []  # clone copies the loss, and nobody knows whether the copies are alike
+    loss = Gap(0.5)
+    models = [ov.RobustRanker(loss=loss, max_iter=10, polish=False, random_state=seed) for seed in range(N_RUNS)]
+    compare(models, data)
+    assert in_step == [N_RUNS]
+    bounded = Bounded(0.5)
+    compare([ov.RobustRanker(loss=bounded, max_iter=10, random_state=seed) for seed in range(N_RUNS)], data)
+    assert in_step == [N_RUNS]
+
+
+@pytest.mark.parametrize(
+    ("model", "make"),
+    [
+        (ov.RobustAUCClassifier(max_iter=10), lambda seed: (ranked(seed)[0], ranked(seed)[1] > 0)),
+        (ov.RobustClassifier(max_iter=10, blocks="class"), lambda seed: classed(seed, 90)),
+        (ov.RobustRanker(max_iter=10), lambda seed: (*ranked(seed), np.arange(60) // 10)),
+        (ov.RobustRanker(max_iter=10), lambda seed: (ranked(seed)[0].astype(np.float32), ranked(seed)[1])),
+        (ov.RobustRanker(max_iter=10, polish=False), lambda seed: ranked(seed, shift=1e9)),
+    ],
+    ids=["two samples", "cells", "groups", "float32", "far from 0"],
+)
+def test_what_cannot_go_in_step_is_fitted_all_the_same(model, make, in_step):
+    compare(alike(model), [make(seed) for seed in range(N_RUNS)], rtol=1e-12)
+    assert in_step == []
+
+
+def test_learners_of_all_kinds_in_one_list(in_step):
+    models = [*alike(ov.RobustRanker(max_iter=10)), *alike(ov.RobustMetricLearner(max_iter=10))]
+    models += [*alike(ov.RobustRanker(max_iter=11)), ov.RobustRegressor(max_iter=10, random_state=0)]
+    data = [(ranked if "Metric" not in type(model).__name__ else classed)(at) for at, model in enumerate(models)]
+    data[2] = ranked(2, n=61)
+    order = np.random.default_rng(0).permutation(len(models))
+    fitted = fit_together([models[at] for at in order], (data[at] for at in order))
+    assert all(found is models[at] for found, at in zip(fitted, order, strict=True))
+    assert sorted(in_step[:3]) == [4, 5, 5]
+    for model, rows in zip(models, data, strict=True):
+        same(model, clone(model).fit(*rows))
+
+
+def test_runs_are_cut_where_their_rows_are_many(monkeypatch, in_step):
+    monkeypatch.setattr(together, "_MOST_NUMBERS", 2 * 60 * 3 + 10)
+    compare(alike(ov.RobustRanker(max_iter=10, polish=False)), [ranked(seed) for seed in range(N_RUNS)])
+    assert in_step == [2, 2]
+
+
+def test_warm_starts_go_on_from_where_each_was():
+    data = [ranked(seed) for seed in range(N_RUNS)]
+    models, alone = (alike(ov.RobustRanker(max_iter=10, warm_start=True)) for _ in range(2))
+    for _ in range(2):
+        fit_together(models, data)
+        for model, rows in zip(alone, data, strict=True):
+            model.fit(*rows)
+    for found, expected in zip(models, alone, strict=True):
+        same(found, expected)
+
+
+def test_a_generator_that_learners_share_is_used_in_their_order():
+    data = [ranked(seed) for seed in range(N_RUNS)]
+    models, alone = (
+        [ov.RobustRanker(max_iter=10, random_state=shared) for _ in data]
+        for shared in (np.random.RandomState(3), np.random.RandomState(3))
+    )
+    fit_together(models, data)
+    for found, expected, rows in zip(models, alone, data, strict=True):
+        same(found, expected.fit(*rows))
+
+
+def test_inputs_are_not_modified():
+    data = [ranked(seed) for seed in range(N_RUNS)]
+    before = [(x.copy(), y.copy()) for x, y in data]
+    fit_together(alike(ov.RobustRanker(max_iter=5)), data)
+    for (x, y), (kept_x, kept_y) in zip(data, before, strict=True):
+        np.testing.assert_array_equal(x, kept_x)
+        np.testing.assert_array_equal(y, kept_y)
+
+
+def test_nothing_to_fit():
+    assert fit_together([], []) == []
+
+
+# --- callbacks -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("model", "make"), [(ov.RobustRanker, ranked), (ov.RobustMetricLearner, classed)])
+def test_callbacks_see_the_states_of_their_own_fit_and_stop_it_alone(model, make):
+    def fitted(fit):
+        seen = [[] for _ in range(N_RUNS)]
+
+        def watch(run):
+            return lambda state: seen[run].append(state) or (run == 2 and state.epoch == 4)
+
+        models = [model(max_iter=12, polish=False, random_state=run, callbacks=[watch(run)]) for run in range(N_RUNS)]
+        fit(models, [make(run) for run in range(N_RUNS)])
+        return models, seen
+
+    models, seen = fitted(fit_together)
+    alone, expected = fitted(lambda models, data: [one.fit(*rows) for one, rows in zip(models, data, strict=True)])
+    assert [one.n_iter_ for one in models] == [12, 12, 5, 12, 12]
+    for found, right in zip(models, alone, strict=True):
+        same(found, right)
+    for own, right in zip(seen, expected, strict=True):
+        for state, other in zip(own, right, strict=True):
+            assert (state.epoch, state.n_epochs, state.held_out_risk) == (other.epoch, 12, None)
+            assert (state.risk, state.step) == pytest.approx((other.risk, other.step))
+            np.testing.assert_allclose(state.theta, other.theta, rtol=1e-9, atol=1e-12)
+
+
+# --- fits that go astray -------------------------------------------------------------------------------------
+
+
+def astray():
+    """Fits of which one diverges at once, one some epochs later, and one is refused at its end."""
+    data = [ranked(seed) for seed in range(N_RUNS)]
+    data[1] = data[1][0] * 1e200, data[1][1]
+    data[3] = data[3][0] * 300, data[3][1]
+    model = ov.RobustRegressor(algorithm="paper", loss="squared", step_size=0.02, max_iter=60)
+    return alike(model), data
+
+
+def outcomes(models, data):
+    found = []
+    for model, rows in zip(models, data, strict=True):
+        try:
+            found.append(model.fit(*rows))
+        except DivergenceError as error:
+            found.append(error)
+    return found
+
+
+def test_a_fit_that_diverges_leaves_the_others():
+    models, data = astray()
+    expected = outcomes([clone(model) for model in models], data)
+    found = fit_together(models, data, errors="return")
+    lost = [at for at, one in enumerate(found) if isinstance(one, DivergenceError)]
+    assert lost == [1, 3]
+    for at, (one, right) in enumerate(zip(found, expected, strict=True)):
+        if at in lost:
+            assert str(one) == str(right)
+            assert not hasattr(models[at], "coef_")
+        else:
+            assert one is models[at]
+            same(one, right)
+
+
+def test_a_fit_that_is_refused_at_its_end_says_where_it_was():
+    # The third step is too long for one of them: it ends worse than it began, and finite.
+    data = [ranked(seed) for seed in range(N_RUNS)]
+    data[3] = data[3][0] * 8, data[3][1]
+    models = alike(ov.RobustRegressor(algorithm="paper", loss="squared", step_size=0.02, max_iter=8))
+    right = outcomes([clone(model) for model in models], data)
+    found = fit_together(models, data, errors="return")
+    assert [type(one) for one in found] == [type(one) for one in right]
+    assert isinstance(found[3], DivergenceError)
+    np.testing.assert_allclose(found[3].theta, right[3].theta, rtol=1e-9)
+
+
+def test_the_first_error_is_raised_once_all_are_fitted():
+    models, data = astray()
+    expected = outcomes([clone(model) for model in models], data)
+    with pytest.raises(DivergenceError) as caught:
+        fit_together(models, data)
+    assert str(caught.value) == str(expected[1])
+    for at in (0, 2, 4):
+        same(models[at], expected[at])
+
+
+def test_a_refit_that_diverges_is_forgotten(monkeypatch):
+    step, calls = together.descend_in_step, []
+
+    def failing(descents, runs):
+        calls.append(step(descents, runs))
+        if len(calls) == 2:
+            calls[1][1] = DivergenceError("on purpose")
+        return calls[-1]
+
+    monkeypatch.setattr(together, "descend_in_step", failing)
+    model, data = ov.RobustRanker(max_iter=20), [ranked(seed) for seed in range(N_RUNS)]
+    found = fit_together(alike(model), data)
+    assert len(calls) == 2
+    for at, (one, polished, rough) in enumerate(zip(found, alike(model), alike(model, polish=False), strict=True)):
+        expected = (rough if at == 1 else polished).fit(*data[at])
+        np.testing.assert_allclose(one.coef_, expected.coef_, rtol=1e-9)
+        assert at != 1 or not np.allclose(one.coef_, polished.fit(*data[at]).coef_, rtol=1e-3)
+
+
+# --- arguments -----------------------------------------------------------------------------------------------
+
+
+def test_wrong_arguments_are_named():
+    model, rows = ov.RobustRanker(max_iter=2), ranked(0)
+    with pytest.raises(ValueError, match="errors='ignore' is neither 'raise' nor 'return'"):
+        fit_together([model], [rows], errors="ignore")
+    with pytest.raises(ValueError, match="1 models for 2 data sets"):
+        fit_together([model], [rows, rows])
+    with pytest.raises(ValueError, match=r"models\[1\] is models\[0\]"):
+        fit_together([model, model], [rows, rows])
+    with pytest.raises(TypeError, match=r"models\[0\]='ranker' is not one of outvote's learners"):
+        fit_together(["ranker"], [rows])
+    with pytest.raises(TypeError, match=r"data\[0\] must be a tuple"):
+        fit_together([model], [rows[0]])
+    with pytest.raises(ValueError, match="max_iter=0"):
+        fit_together([ov.RobustRanker(max_iter=0)], [rows])
+
+
+# --- the parts -----------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 4), st.integers(2, 30), st.integers(1, 8), st.integers(0, 2**32))
+def test_deals_of_many_are_those_of_each(n_runs, n_rows, n_blocks, seed):
+    n_blocks = min(n_blocks, n_rows)
+    rows = np.random.default_rng(seed).permutation(n_runs * n_rows).reshape(n_runs, n_rows)
+    rngs, own = ([np.random.default_rng([seed, run]) for run in range(n_runs)] for _ in range(2))
+    dealer, dealers = DealerOfEach(rows, n_blocks), [Dealer(one, n_blocks) for one in rows]
+    for _ in range(3):
+        expected = [one.deal(rng).rows() for one, rng in zip(dealers, own, strict=True)]
+        expected = [one[:, :1] if n_blocks == 1 else one for one in expected]
+        np.testing.assert_array_equal(dealer.deal(rngs).rows(), np.hstack(expected))
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([0.0, 1.0, 2.0, np.inf]), min_size=6, max_size=6), min_size=1, max_size=4),
+    st.integers(0, 8),
+    st.integers(0, 1000),
+)
+def test_the_middle_is_that_of_the_sorted_risks(risks, n_chosen, seed):
+    risks = np.array(risks)
+    chosen = in_the_middle(risks, [np.random.default_rng([seed, run]) for run in range(len(risks))], 6, n_chosen)
+    n_chosen = min(max(1, n_chosen), 6)
+    low = (6 - n_chosen) // 2
+    assert chosen.shape == (len(risks), n_chosen)
+    for run, (own, blocks) in enumerate(zip(risks, chosen, strict=True)):
+        assert len(set(blocks)) == n_chosen
+        assert sorted(own[blocks]) == sorted(own)[low : low + n_chosen]
+        alone = in_the_middle(own[None], [np.random.default_rng([seed, run])], 6, n_chosen)[0]
+        assert set(alone) == set(blocks)
+
+
+def test_a_stack_of_metrics_is_projected_one_by_one():
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(6, 3, 3))
+    inside = half @ half.swapaxes(1, 2) + 0.1 * np.eye(3)
+    mixed = inside - np.array([0, 0, 1, 2, 0, 5])[:, None, None] * np.eye(3)
+    for stack in (inside, mixed, -inside):
+        expected = np.stack([distances.nearest_psd(one) for one in stack])
+        np.testing.assert_allclose(distances.nearest_psd(stack), expected, atol=1e-12)
+        roots = distances.root(stack)
+        np.testing.assert_allclose(roots @ roots.swapaxes(1, 2), expected, atol=1e-12)
