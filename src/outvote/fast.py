@@ -29,20 +29,20 @@ def compiled(seconds: float) -> ModuleType | None:
     environment, never.
     """
     global _numpy_seconds
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+    if _numpy_only.get() or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return None
     loaded = sys.modules.get("outvote.compiled")
     if loaded is not None:
         return loaded
     _numpy_seconds += seconds
-    if _numpy_seconds < _WORTH_SECONDS or _numpy_only.get() or importlib.util.find_spec("numba") is None:
+    if _numpy_seconds < _WORTH_SECONDS or importlib.util.find_spec("numba") is None:
         return None
     return importlib.import_module("outvote.compiled")
 
 
 @contextlib.contextmanager
 def numpy_only() -> Iterator[None]:
-    """Do not load numba for a while: it takes more than 100 MB, which a small worker does not have."""
+    """Do without numba for a while: it takes time to compile, and 100 MB that a small worker does not have."""
     token = _numpy_only.set(True)
     try:
         yield

@@ -30,7 +30,7 @@ _NAMES = ("boston", "wine")
 
 def pieces(size: Size) -> list[Piece]:
     """Cut the runs of each data set."""
-    shorter = 10 if size.quick else 1
+    shorter = 20 if size.quick else 1
     return [
         piece
         for name in _NAMES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import importlib.metadata
 import itertools
@@ -57,7 +58,7 @@ def run(
     start, total, done = time.perf_counter(), sum(piece.cost for piece in pieces), 0.0
     records: list[dict[str, Any]] = []
     progress(done, total)
-    for piece, found in zip(pieces, _measured(experiment, pieces, seed, parallel), strict=True):
+    for piece, found in zip(pieces, _measured(experiment, pieces, seed, quick, parallel), strict=True):
         records += found
         done += piece.cost
         progress(done, total)
@@ -81,14 +82,11 @@ def parameters_of(experiment: Experiment, *, runs: int | None, seed: int, quick:
     return {"runs": own if runs is None or experiment.runs == 1 else runs, "seed": seed, "quick": quick}
 
 
-def _measured(experiment: Experiment, pieces: Sequence[Piece], seed: int, parallel: Any) -> Iterator[Any]:
+def _measured(experiment: Experiment, pieces: Sequence[Piece], seed: int, quick: bool, parallel: Any) -> Iterator[Any]:
     """Do the pieces, each with generators of its own, and give their records in order."""
     label = zlib.crc32(experiment.name.encode())
     seeds = iter(np.random.SeedSequence([seed, label]).spawn(sum(piece.streams or 1 for piece in pieces)))
-    jobs = [
-        (experiment.measure, list(itertools.islice(seeds, piece.streams or 1)), piece.streams is None, piece.settings)
-        for piece in pieces
-    ]
+    jobs = [(experiment.measure, piece, list(itertools.islice(seeds, piece.streams or 1)), quick) for piece in pieces]
     if parallel is None:
         return (_measure(*job) for job in jobs)
     from joblib import delayed
@@ -96,10 +94,12 @@ def _measured(experiment: Experiment, pieces: Sequence[Piece], seed: int, parall
     return parallel(delayed(_measure)(*job) for job in jobs)
 
 
-def _measure(measure: Callable[..., Any], seeds: list[np.random.SeedSequence], alone: bool, settings: Any) -> Any:
-    fast.compiled(math.inf)  # in every process from the start: compiled forms differ from numpy's in the last digits
+def _measure(measure: Callable[..., Any], piece: Piece, seeds: list[np.random.SeedSequence], quick: bool) -> Any:
+    """Do a piece: with compiled forms from the start, or without, since they differ from numpy's in the last digits."""
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    return measure(rngs[0] if alone else rngs, **settings)
+    with fast.numpy_only() if quick else contextlib.nullcontext():  # compiling takes longer than all that is quick
+        fast.compiled(math.inf)
+        return measure(rngs[0] if piece.streams is None else rngs, **piece.settings)
 
 
 def versions() -> dict[str, str]:
