@@ -3,6 +3,7 @@
 import csv
 import importlib.metadata
 import json
+import math
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from outvote import fast
 from outvote.experiments import NAMES, Experiment, Finding, Piece, get
 from outvote.experiments.base import Outcome
 from outvote.experiments.running import load, parameters_of, resumable, run, save
@@ -31,6 +33,22 @@ def test_an_unknown_name_gets_the_nearest():
         get("ruin-meen")
     with pytest.raises(ValueError, match="there are block-pictures, mappings"):
         get("xyz")
+
+
+def test_what_is_quick_waits_for_no_compiler():
+    """Even where compiled forms are loaded already: their last digits would tell."""
+    assert fast.compiled(math.inf) is not None
+    seen = []
+    watched = replace(
+        get("ruin-mean"),
+        measure=lambda rng, **settings: (
+            seen.append(fast.compiled(math.inf)) or get("ruin-mean").measure(rng, **settings)
+        ),
+    )
+    for quick in (True, False):
+        run(watched, runs=2, quick=quick)
+        assert all((found is None) == quick for found in seen)
+        seen.clear()
 
 
 def test_results_depend_on_the_seed():
