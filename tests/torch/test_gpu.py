@@ -177,6 +177,19 @@ def test_two_samples_are_those_of_numpy(kernel, grid):
     assert found.estimate == pytest.approx(expected.estimate, rel=1e-11)
 
 
+@pytest.mark.parametrize("kernel", ["variance", "mann-whitney", "auc"])
+@pytest.mark.parametrize("grid", ["full", "diagonal"])
+def test_columns_are_those_of_numpy(kernel, grid):
+    samples = [
+        rows(400, 3, seed=seed, dtype=torch.float64).round(decimals=1) for seed in range(1 + (kernel != "variance"))
+    ]
+    options = {"kernel": kernel, "grid": grid, "axis": 0, "contamination": 3, "rng": 0}
+    found, expected = (ov.u_statistic(*taken, **options) for taken in (samples, [z.cpu().numpy() for z in samples]))
+    assert found.estimate.is_cuda
+    np.testing.assert_allclose(found.estimate.cpu(), expected.estimate, rtol=1e-12)
+    np.testing.assert_allclose(found.block_values.cpu(), expected.block_values, rtol=1e-11, atol=1e-12)
+
+
 def test_a_long_tensor_votes_on_the_device():
     x = rows(2**21, dtype=torch.float64)
     x[:50] = 1e9
