@@ -22,6 +22,7 @@ from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, Produc
 from outvote.learning.scaling import ScaledRows
 from outvote.moments import Moments
 from outvote.partition import draw, hash_coefficients, hash_rows
+from outvote.votes import medians_of_counts
 from outvote.votes.soft import soft_tuning, soft_vote
 
 numba = pytest.importorskip("numba")
@@ -273,6 +274,19 @@ def test_a_numba_kernel_that_overflows_or_gives_nan():
     for kernel in kernels(lambda a, b: max(a, b), (1, 1)):
         found = kernel.grid(z[1:], z[:1] * 0 + 1.6e308)
         assert found[1, 0] == pytest.approx(1.6e308, rel=1e-12)  # the sum of the values is infinite, their mean is not
+
+
+@pytest.mark.parametrize("form", [closed_forms.mann_whitney_counts, closed_forms.auc_counts])
+@pytest.mark.parametrize("shapes", [((3, 5, 7), (3, 4, 6)), ((2, 4, 3), (2, 5, 8))])
+def test_grids_of_columns(form, shapes):
+    rng = np.random.default_rng(0)
+    both(form, *(rng.integers(6, size=shape).astype(float) for shape in shapes))
+
+
+@pytest.mark.parametrize("n_each", [1, 2, 7, 8, 101])
+def test_medians_of_counts(n_each):
+    counts = np.random.default_rng(0).integers(5, size=(4, n_each)).astype(np.uint8)
+    np.testing.assert_array_equal(both(medians_of_counts, counts), np.median(counts, axis=1))
 
 
 # --- partitions -----------------------------------------------------------------------------------------
