@@ -1,10 +1,12 @@
 """The descent: one block is plain gradient descent, steps, stopping, and divergence that is never a fit."""
 
 import builtins
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
+from outvote import fast
 from outvote.learning import DivergenceError, Problem, Settings, Steps, descend
 from outvote.learning import descent as descent_module
 from outvote.learning.dealing import Cell
@@ -148,6 +150,16 @@ def test_patience_keeps_the_best_parameter_on_the_rows_held_out():
     assert len(found.history.held_out_risk) == found.n_epochs
     best = held_out.median_risk(found.theta, np.random.default_rng(1))
     assert best <= 1.5 * min(found.history.held_out_risk)
+
+
+@pytest.mark.parametrize(("wide", "large", "alone"), [(3, 1, False), (4, 1, True), (1, 10**9, True)])
+def test_products_of_many_wide_rows_keep_their_threads(monkeypatch, wide, large, alone):
+    limited = []
+    monkeypatch.setattr(descent_module, "_WIDE", wide)
+    monkeypatch.setattr(descent_module, "_LARGE", large)
+    monkeypatch.setattr(fast._threads(), "limit", lambda **limits: limited.append(limits) or nullcontext())
+    descend(problem(), np.zeros(3), np.random.default_rng(0), Settings(n_epochs=3))
+    assert limited == ([{"limits": 1, "user_api": "blas"}] if alone else [])
 
 
 def test_few_gradients_are_kept_at_a_time(monkeypatch):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
@@ -29,6 +29,9 @@ _HALVED_AFTER = 50
 _ASTRAY = 2.0
 #: Numbers that the gradients of the chosen blocks may hold together.
 _MOST_GRADIENTS = 2**22
+#: Products of rows this wide and a parameter, with so many multiplications, are left to as many threads as numpy takes;
+#: others are slower on several.
+_WIDE, _LARGE = 100, 2**24
 #: Rows counted at once.
 _COUNTED = 2**16
 #: Deals over which that risk is taken.
@@ -451,7 +454,9 @@ def descend_in_step(descents: Sequence[Descent], runs: Runs) -> list[Descended |
     velocity, total, n_averaged = np.zeros_like(theta), np.zeros_like(theta), 0
     counts: Array = np.zeros((len(descents), len(descents[0].problem.targets)), dtype=np.int32)
     ignored = np.errstate(over="ignore", invalid="ignore")
-    with _progress(settings.n_epochs, descents[0].verbose) as advance, ignored, fast.one_thread():
+    large = theta.shape[1] >= _WIDE and len(descents[0].problem.targets) * theta[0].size >= _LARGE
+    threads = nullcontext() if large else fast.one_thread()
+    with _progress(settings.n_epochs, descents[0].verbose) as advance, ignored, threads:
         for epoch in range(first, last):
             risk, chosen_risk, gradient, selected = runs.epoch(theta, counts)
             if settings.alpha:
