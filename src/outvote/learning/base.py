@@ -6,7 +6,7 @@ import inspect
 import math
 import numbers
 import warnings
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -71,6 +71,9 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
     _degree: ClassVar[int] = 1
     #: What "auto" stands for in this learner, where outvote's own choice is another.
     _presets: ClassVar[dict[str, Any]] = {}
+
+    #: A fit of the learner's own kind: it checks the input, learns from it and sets what is public.
+    _fitting: Callable[..., Fitting[None]]
 
     def __init__(
         self,
@@ -248,10 +251,6 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
     def _last_theta(self, design: ScaledRows) -> Array:
         """Return the parameter of the last fit, for a warm start."""
         return self._theta_of(design, *self._user_parameters)
-
-    def _fitting(self, X: Any, y: Any) -> Fitting[None]:
-        """Check the input, learn from it and set what is public."""
-        raise NotImplementedError
 
     def _descend(self, asked: Descent) -> Descended:
         return cast(Descended, self._place.descend(**vars(asked)))
