@@ -39,7 +39,7 @@ help: ## List the targets.
 
 .PHONY: demo
 demo: $(VENV)/.demo ## Spoil a data set and compare mean, median, trimmed mean and outvote with the truth.
-	@$(BIN)/python -m outvote.demo --figure $(OUT)/demo.png
+	@$(BIN)/python -m outvote.cli.demo --figure $(OUT)/demo.png
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests with coverage (line and branch, at least 98 %).

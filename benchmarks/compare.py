@@ -12,8 +12,8 @@ import numpy as np
 from scipy import stats
 
 import outvote as ov
-from outvote.experiments.contamination_sweep import huber
-from outvote.files import write_text
+from outvote.data.writing import write_text
+from outvote.paper.experiments.contamination_sweep import huber
 
 N_ROWS = 2000
 SHARE = 0.05

@@ -137,7 +137,7 @@ def products(bench: Bench) -> Iterator[Measured]:
 def problem_of(bench: Bench, loss: Any, n_chosen: int, clipped: bool) -> Any:
     """Pose a problem on rows that lie on the device already."""
     from outvote.learning.dealing import Cell
-    from outvote.torch.descent import DeviceProblem, DeviceRows
+    from outvote.torch.device.descent import DeviceProblem, DeviceRows
 
     n, d = bench.x.shape
     rows = DeviceRows(np.zeros((1, d), dtype=np.float32), np.ones(d), np.ones(d), bench.device)
@@ -150,7 +150,7 @@ def problem_of(bench: Bench, loss: Any, n_chosen: int, clipped: bool) -> Any:
 def epochs_of(bench: Bench, loss: Any, n_chosen: int, clipped: bool, use_fused: bool, replayed: bool = False) -> Any:
     """Make the epochs of a descent ready, `replayed` as a fit on a CUDA device has them."""
     from outvote.learning.descent import Settings
-    from outvote.torch.descent import Epochs, Recorder, _part
+    from outvote.torch.device.descent import Epochs, Recorder, _part
 
     part = _part(problem_of(bench, loss, n_chosen, clipped), np.random.default_rng(0), use_fused)
     start = torch.as_tensor(loss.start(bench.n_columns, 1), dtype=bench.x.dtype, device=bench.device)
@@ -228,7 +228,7 @@ def pieces(bench: Bench) -> Iterator[Measured]:
     """What an epoch is made of, each alone: where the time goes."""
     from outvote.learning.losses import PairLogistic
     from outvote.torch import fused
-    from outvote.torch.risks import nearest_psd
+    from outvote.torch.device.risks import nearest_psd
 
     n, d = bench.x.shape
     n_chosen = n // BLOCK // 4
@@ -279,7 +279,7 @@ def means(bench: Bench) -> Iterator[Measured]:
 
 def mann_whitney(bench: Bench) -> Iterator[Measured]:
     """Mann-Whitney on every two blocks, with and without ties: two tables by tile and block, and their product."""
-    from outvote.torch.grids import _TILE, wins_grid
+    from outvote.torch.device.grids import _TILE, wins_grid
 
     n, n_blocks = (10**4, 10) if bench.quick else (10**7, 1000)
     for what in ("no ties", "ties"):
@@ -318,7 +318,7 @@ def whole(bench: Bench) -> Iterator[Measured]:
 def estimates(bench: Bench) -> Iterator[tuple[str, str]]:
     """Estimates on the device against numpy, by the same seed, and long deals against rows that are gathered."""
     import outvote as ov
-    from outvote.torch.deals import Deal
+    from outvote.torch.device.deals import Deal
 
     rng = np.random.default_rng(2)
     x, y = np.round(rng.normal(size=20_000), 2), np.round(rng.normal(size=15_000), 2)

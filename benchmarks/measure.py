@@ -183,8 +183,8 @@ def power(n: int) -> str:
 def load_compiled() -> bool:
     """Load the compiled forms, if there are any: rows should not depend on which one ran first."""
     try:
-        fast: Any = importlib.import_module("outvote.fast")
-        return fast.compiled(math.inf) is not None
+        _numba: Any = importlib.import_module("outvote._numba")
+        return _numba.compiled(math.inf) is not None
     except (ImportError, AttributeError):
         return False
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from outvote.files import write_text
+from outvote.data.writing import write_text
 
 from .measure import power
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from outvote.experiments import NAMES, get
-from outvote.experiments.page import claims_table
-from outvote.experiments.running import load
-from outvote.files import write_text
+from outvote.data.writing import write_text
+from outvote.paper.experiments import NAMES, get
+from outvote.paper.experiments.page import claims_table
+from outvote.paper.experiments.running import load
 
 PAGE = """# The paper, run again
 

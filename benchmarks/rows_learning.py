@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import outvote as ov
-from outvote import fast
+from outvote import _numba
 from outvote.learning.descent import Problem
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic
 
@@ -19,7 +19,7 @@ def alone(job: Job) -> Job:
     """The job with products of matrices on one thread, as everything else here."""
 
     def run() -> Any:
-        with fast.one_thread():
+        with _numba.one_thread():
             return job()
 
     return run

@@ -25,7 +25,7 @@ def bare(n_rows: int, n_blocks: int) -> Job:
 
 def kernel(n_rows: int, n_blocks: int) -> Job:
     """The block means and the median that `ov.mean` computes, on rows that stay in place; its checks come on top."""
-    from outvote.partition import draw
+    from outvote.blocks.partition import draw
     from outvote.votes.median import median_of
 
     dealt = draw("contiguous", n_rows, n_blocks, seed=0)

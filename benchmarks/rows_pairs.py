@@ -40,7 +40,7 @@ def mine(function: Callable[..., Any], size: int) -> Job:
 
 def permutation() -> Job:
     """What dealing the rows of pairs takes."""
-    from outvote.partition import draw
+    from outvote.blocks.partition import draw
 
     return lambda: draw("random", N, N // 25, seed=0)
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import outvote as ov
-from outvote.files import write_text
+from outvote.data.writing import write_text
 
 from .measure import power
 

@@ -41,7 +41,7 @@ def typed(command):
     """Return what the command prints."""
     from typer.testing import CliRunner
 
-    from outvote.cli import app
+    from outvote.cli.commands import app
 
     return CliRunner().invoke(app, shlex.split(command)).stdout
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import outvote as ov
-from outvote.answers import Asked, Value, compare, means, means_by_id, plan, score_rows, suspects
-from outvote.reading import Columns, Source, Unreadable
+from outvote.cli.answers import Asked, Value, compare, means, means_by_id, plan, score_rows, suspects
+from outvote.data.files import Columns, Source, Unreadable
 
 RNG = np.random.default_rng(0)
 A, B = RNG.exponential(30.0, 800), RNG.exponential(60.0, 1000)

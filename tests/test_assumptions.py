@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
+from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
 
 ASSUMPTIONS = [
     FiniteVariance(1.3),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import betainc, betaincinv, gammaincinv, gammaln
 
 import outvote as ov
-from outvote.scales import _median_of_normal_variance
+from outvote.estimate.scales import _median_of_normal_variance
 from outvote.votes import binomial, log_binomial_tail, median_radius, p_star
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import outvote as ov
 from outvote import Contamination, plan_blocks
-from outvote.blocks import log_delta_of, make_plan
-from outvote.plans import BlockPlan, GridPlan, majority
+from outvote.blocks.choose import log_delta_of, make_plan
+from outvote.blocks.plan import BlockPlan, GridPlan, majority
 
 MAPPINGS = ("harmonic", "geometric", "arithmetic", "polynomial")
 quick = settings(deadline=None, derandomize=True, max_examples=100)

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.integrate import trapezoid
 
 from outvote import votes
-from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance
+from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance
 from outvote.certificate import (
     Certificate,
     expected_error,

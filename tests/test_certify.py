@@ -7,7 +7,7 @@ import pytest
 
 import outvote as ov
 from outvote.certificate import radius as certified_radius
-from outvote.scales import robust_sd
+from outvote.estimate.scales import robust_sd
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(3.0, 2.0, size=2000)

@@ -13,7 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 import outvote
-from outvote import cli, showing
+from outvote.cli import commands as cli
+from outvote.cli import printing as showing
 
 
 @pytest.fixture(scope="module")
@@ -377,7 +378,7 @@ def test_a_bug_still_shows_its_traceback(monkeypatch):
     def broken(*_, **__):
         return np.zeros(3).reshape(2, 2)  # raised by numpy, and nobody's wrong argument
 
-    monkeypatch.setattr("outvote.answers.plan", broken)
+    monkeypatch.setattr("outvote.cli.answers.plan", broken)
     with pytest.raises(ValueError, match="cannot reshape"):
         cli.main(["plan", "--rows", "10"])
 
@@ -386,7 +387,7 @@ def test_memory_that_does_not_suffice_is_one_line(monkeypatch, capsys):
     def large(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("outvote.answers.plan", large)
+    monkeypatch.setattr("outvote.cli.answers.plan", large)
     assert mistake(capsys, "plan", "--rows", "10") == "MemoryError"
 
 
@@ -486,7 +487,7 @@ def test_exit_codes_of_real_processes(dirty, tmp_path):
 
 def test_help_loads_nothing_heavy():
     code = (
-        "import sys\nfrom typer.testing import CliRunner\nfrom outvote.cli import app\n"
+        "import sys\nfrom typer.testing import CliRunner\nfrom outvote.cli.commands import app\n"
         "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
         "print([name for name in ('numpy', 'scipy', 'duckdb', 'pyarrow', 'matplotlib') if name in sys.modules])"
     )

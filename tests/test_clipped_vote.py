@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
+from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
 from outvote.votes.clipped import clipped_tuning, clipped_vote
 from outvote.votes.soft import soft_tuning
 

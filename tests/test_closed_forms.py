@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from outvote import closed_forms, fast
-from outvote.kernels import KERNELS, gaussian_mmd
+from outvote import _numba
+from outvote.kernels import closed_forms
+from outvote.kernels.kernel import KERNELS, gaussian_mmd
 
 RTOL = 1e-10
 PAIRS = ["variance", "covariance", "gini", "wilcoxon", "kendall"]
@@ -25,7 +26,7 @@ SIZES = [2, 3, 4, 7, 31, 47, 48, 49, 97, 128, 129, 255, 256, 257, 300]
 @pytest.fixture(autouse=True)
 def numpy_alone(monkeypatch):
     """The compiled forms have tests of their own, against these ones: test_compiled.py."""
-    monkeypatch.setattr("outvote.fast.compiled", lambda seconds: None)
+    monkeypatch.setattr("outvote._numba.compiled", lambda seconds: None)
 
 
 def brute_force(kernel, *blocks):
@@ -378,8 +379,8 @@ def test_products_keep_to_one_thread_until_the_outermost_lets_go():
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
     before = threads()
-    with fast.one_thread():
-        with fast.one_thread():
+    with _numba.one_thread():
+        with _numba.one_thread():
             assert set(threads()) == {1}
         assert set(threads()) == {1}
     assert threads() == before

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
-from outvote import closed_forms, estimate, pipeline
-from outvote.partition import draw
+from outvote.blocks.partition import draw
+from outvote.estimate import estimate, pipeline
+from outvote.kernels import closed_forms
 from outvote.votes import medians_of_counts
 
 matplotlib.use("Agg")
@@ -389,7 +390,7 @@ def test_the_median_of_counts(counts, dtype):
 
 
 def test_histograms_are_the_same_compiled():
-    compiled = pytest.importorskip("outvote.compiled")
+    compiled = pytest.importorskip("outvote._numba.functions")
     for size in (1, 2, 3, 4, 5, 63, 1000):
         values = np.random.default_rng(size).integers(0, 17, size=(3, size)).astype(np.uint8)
         expected = [np.bincount(row, minlength=17) for row in values]
@@ -405,8 +406,8 @@ def test_counts_of_columns_are_those_of_each(form, sizes):
     expected = [[[np.sum(a[:, None] < b) for b in v] for a in u] for u, v in zip(x, y, strict=True)]
     ties = [[[np.sum(a[:, None] == b) for b in v] for a in u] for u, v in zip(x, y, strict=True)]
     expected = np.array(expected) * (2 if form == "auc" else 1) + ties
-    for module in (None, pytest.importorskip("outvote.compiled")):
+    for module in (None, pytest.importorskip("outvote._numba.functions")):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("outvote.fast.compiled", lambda seconds, module=module: module)
+            patch.setattr("outvote._numba.compiled", lambda seconds, module=module: module)
             np.testing.assert_array_equal(counts(x, y), expected)
             np.testing.assert_array_equal(counts(x.astype(np.float32), y.astype(np.float32)), expected)

@@ -15,25 +15,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
-from outvote import closed_forms, one_pass, scales
-from outvote.kernels import KERNELS, Kernel
+from outvote._numba import partitions
+from outvote.blocks import one_pass
+from outvote.blocks.partition import draw, hash_coefficients, hash_rows
+from outvote.estimate import scales
+from outvote.estimate.moments import Moments
+from outvote.kernels import closed_forms
+from outvote.kernels.kernel import KERNELS, Kernel
 from outvote.learning.dealing import Deal
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
 from outvote.learning.scaling import ScaledRows
-from outvote.moments import Moments
-from outvote.partition import draw, hash_coefficients, hash_rows
 from outvote.votes import medians_of_counts
 from outvote.votes.soft import soft_tuning, soft_vote
 
 numba = pytest.importorskip("numba")
-compiled = pytest.importorskip("outvote.compiled")
+compiled = pytest.importorskip("outvote._numba.functions")
 
 
 @contextlib.contextmanager
 def using(module, **constants):
     """Compute with the compiled forms, or with numpy alone if `module` is None."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("outvote.fast.compiled", lambda seconds: module)
+        patch.setattr("outvote._numba.compiled", lambda seconds: module)
         for name, value in constants.items():
             patch.setattr(closed_forms, name, value)
         yield
@@ -143,10 +146,7 @@ def test_blocks_of_unequal_sizes(name, partition, remainder):
         return found.block_values
 
     grid = both(values, "full")
-    parts = [
-        ov.partition.draw(partition, len(sample), 5, 0, stream=s, remainder=remainder)
-        for s, sample in enumerate((x, y))
-    ]
+    parts = [draw(partition, len(sample), 5, 0, stream=s, remainder=remainder) for s, sample in enumerate((x, y))]
     expected = [[wins(name, x[a], y[b]) for b in parts[1]] for a in parts[0]]
     np.testing.assert_allclose(grid, expected, rtol=1e-15)
     np.testing.assert_allclose(both(values, "diagonal"), np.diag(expected), rtol=1e-15)
@@ -331,7 +331,7 @@ def test_numbers_are_scrambled_the_same(bits):
     keys = np.random.default_rng(bits).integers(2**bits, size=(6, 2), dtype=np.uint64)
     rows, first = np.empty(100, dtype=np.int64), min(5, 2**bits - 1)
     with np.errstate(over="ignore"):
-        compiled.partitions._scramble(np.uint64(first), keys, np.uint64(bits), rows)
+        partitions._scramble(np.uint64(first), keys, np.uint64(bits), rows)
     numbers = np.arange(first, first + 100, dtype=np.uint64) & np.uint64(2**bits - 1)
     np.testing.assert_array_equal(rows, one_pass._scrambled(numbers, keys, bits))
 

@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from outvote import demo
+from outvote.cli import demo
 
 
 def test_the_demonstration_prints_a_table_and_saves_a_figure(tmp_path, capsys):

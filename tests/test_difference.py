@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import outvote as ov
+from outvote.blocks.partition import draw
 from outvote.certificate import Certificate
-from outvote.partition import draw
 
 
 def normal(shape, seed=0):

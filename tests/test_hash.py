@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from outvote.partition import draw, hash_rows
+from outvote.blocks.partition import draw, hash_rows
 
 
 def hash_in_python(ids, seed, stream=0):

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import outvote as ov
-from outvote.inputs import check_nan_policy, check_rows, read, read_rows, screen
+from outvote.data.rows import check_nan_policy, check_rows, read, read_rows, screen
 
 NAN, INF = float("nan"), float("inf")
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import outvote as ov
-from outvote.kernels import KERNELS, Kernel, gaussian_mmd, kernel_of, tuple_chunks
+from outvote.kernels.kernel import KERNELS, Kernel, gaussian_mmd, kernel_of, tuple_chunks
 
 DEGREES = [(1,), (2,), (3,), (4,), (1, 1), (2, 1), (1, 1, 1), (2, 2), (1, 2)]
 
@@ -72,7 +72,7 @@ def test_on_the_grid_every_combination_of_blocks_has_its_value(degrees):
 
 
 def test_the_grid_is_evaluated_in_steps(monkeypatch):
-    monkeypatch.setattr("outvote.kernels._CHUNK", 10)
+    monkeypatch.setattr("outvote.kernels.kernel._CHUNK", 10)
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(5, 3)), rng.normal(size=(4, 6))
     kernel = Kernel(lambda a, b: np.abs(a - b), (1, 1), vectorized=True)
@@ -84,7 +84,7 @@ def test_chunks_of_tuples_and_batches_of_blocks_add_up(monkeypatch):
     kernel = Kernel(lambda a, b: np.abs(a - b), vectorized=True)
     whole = kernel.aligned(z)
     for chunk in (1, 5, 28, 60):  # a block has 28 pairs
-        monkeypatch.setattr("outvote.kernels._CHUNK", chunk)
+        monkeypatch.setattr("outvote.kernels.kernel._CHUNK", chunk)
         np.testing.assert_allclose(kernel.aligned(z), whole, rtol=1e-13)
     np.testing.assert_allclose(whole, KERNELS["gini"].aligned(z), rtol=1e-13)
 
@@ -92,7 +92,7 @@ def test_chunks_of_tuples_and_batches_of_blocks_add_up(monkeypatch):
 @pytest.mark.parametrize("degrees", [(2,), (1, 1), (3,)])
 @pytest.mark.parametrize("columns", [(), (2,)])
 def test_tiles_of_pairs_leave_no_tuple_out(monkeypatch, degrees, columns):
-    monkeypatch.setattr("outvote.kernels._CHUNK", 26)
+    monkeypatch.setattr("outvote.kernels.kernel._CHUNK", 26)
     samples = [np.random.default_rng(s).normal(size=(13 + s, *columns)) for s in range(len(degrees))]
 
     def function(*slots):

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 import outvote as ov
+from outvote.blocks.one_pass import Segments
+from outvote.blocks.partition import draw
 from outvote.certificate import Certificate
-from outvote.one_pass import Segments
-from outvote.partition import draw
 
 KINDS = ["random", "uniform", "hash", "contiguous"]
 

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 import outvote as ov
-from outvote import one_pass
-from outvote.one_pass import Drawn, Segments
-from outvote.partition import Partition, blocks_by_size, check_kind, draw, permutation, seed_of
+from outvote.blocks import one_pass
+from outvote.blocks.one_pass import Drawn, Segments
+from outvote.blocks.partition import Partition, blocks_by_size, check_kind, draw, permutation, seed_of
 
 BALANCED = ("random", "uniform", "contiguous")
 SIZES = [(1, 1), (7, 1), (7, 7), (10, 3), (12, 4), (100, 7), (101, 50), (999, 10)]
@@ -456,7 +456,7 @@ def test_rows_are_read_in_a_random_order_each_once():
 
 
 def test_a_long_permutation_is_one(monkeypatch):
-    monkeypatch.setattr("outvote.partition._SORT_FROM", 4)
+    monkeypatch.setattr("outvote.blocks.partition._SORT_FROM", 4)
     for n in (4, 5, 1000):
         assert np.array_equal(np.sort(permutation(np.random.default_rng(n), n)), np.arange(n))
     seen = Counter(tuple(permutation(np.random.default_rng(seed), 4).tolist()) for seed in range(4800))

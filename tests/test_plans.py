@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-from outvote.plans import BlockPlan, GridPlan, majority
+from outvote.blocks.plan import BlockPlan, GridPlan, majority
 
 # --- one sample ---------------------------------------------------------------------------------------------
 

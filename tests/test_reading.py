@@ -11,7 +11,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from outvote.reading import Source, _in_order
+from outvote.data.files import Source, _in_order
 
 VALUES = [1.5, None, -3.0, 4.0, 0.0]
 LABELS = ["b", "a", "10", None, "b"]

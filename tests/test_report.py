@@ -16,9 +16,9 @@ from html_pages import check_colours, check_widths
 from typer.testing import CliRunner
 
 import outvote as ov
-from outvote import cli
-from outvote.answers import Asked
-from outvote.report import curves
+from outvote.cli import commands as cli
+from outvote.cli.answers import Asked
+from outvote.cli.report import curves
 
 NASTY = """<b id="x">B</b> & "q" 'r' ${y} </script><script>window.hit = 1</script>"""[:40]
 IMAGE = '<img src=x onerror="window.hit = 1">'
@@ -287,7 +287,7 @@ def test_nothing_is_unescaped_and_nothing_fetched(folder):
 
 
 def test_colours_can_be_read():
-    check_colours("outvote.report", ("text", "muted", "link", "robust", "plain", "holds", "open"))
+    check_colours("outvote.cli.report", ("text", "muted", "link", "robust", "plain", "holds", "open"))
 
 
 # ---------------------------------------------------------------- mistakes
@@ -321,7 +321,7 @@ def test_the_data_are_not_written_over(folder):
 
 def test_a_page_is_whole_or_not_there(folder, tmp_path, monkeypatch):
     (tmp_path / "x.html").write_text("before")
-    monkeypatch.setattr("outvote.files.os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr("outvote.data.writing.os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         run("report", folder / "ab.csv", "--value", "revenue", "-o", tmp_path / "x.html")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"x.html": "before"}

@@ -13,7 +13,7 @@ import pytest
 
 import outvote as ov
 from outvote.certificate import Certificate
-from outvote.results import Interval, percent, with_radius
+from outvote.estimate.result import Interval, percent, with_radius
 
 
 def normal(shape, seed=0):

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
-from outvote.labels import group_codes
-from outvote.moments import Moments
-from outvote.partition import hash_rows
-from outvote.written import _MAGIC
+from outvote.blocks.partition import hash_rows
+from outvote.data.groups import group_codes
+from outvote.estimate.moments import Moments
+from outvote.estimate.serialise import _MAGIC
 
 try:
-    import outvote.compiled as compiled
+    import outvote._numba.functions as compiled
 except ModuleNotFoundError:
     compiled = None
 
@@ -35,7 +35,7 @@ FORMS = [None] if compiled is None else [None, compiled]
 
 @pytest.fixture(params=FORMS, ids=["numpy", "numba"][: len(FORMS)])
 def form(request, monkeypatch):
-    monkeypatch.setattr("outvote.fast.compiled", lambda seconds: request.param)
+    monkeypatch.setattr("outvote._numba.compiled", lambda seconds: request.param)
 
 
 def state(summary):
@@ -148,7 +148,7 @@ def test_rows_left_out_keep_their_numbers():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.longdouble, np.int8, np.uint64, bool])
 def test_numbers_of_any_kind(monkeypatch, dtype):
-    monkeypatch.setattr("outvote.fast.compiled", lambda seconds: None)
+    monkeypatch.setattr("outvote._numba.compiled", lambda seconds: None)
     x = (RNG.normal(size=1000) * 9).astype(dtype)
     alike(ov.BlockSummary(5, 0).update(x), ov.BlockSummary(5, 0).update(x.astype(np.float64)))
 

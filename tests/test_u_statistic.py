@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 import outvote as ov
+from outvote.blocks.partition import draw
 from outvote.certificate import Certificate
-from outvote.partition import draw
 
 KINDS = ["random", "uniform", "hash", "contiguous"]
 ONE_SAMPLE = {"variance": (), "covariance": (2,), "gini": (), "wilcoxon": (), "kendall": (2,)}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import outvote as ov
-from outvote.unknown import level_counts, most_corrupt
+from outvote.estimate.unknown import level_counts, most_corrupt
 
 KNOWN = ov.FiniteVariance(1.0)
 

@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import betainc
 
 from outvote import votes
-from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
+from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
 from outvote.votes import (
     best_n_blocks,
     grid_p_star,

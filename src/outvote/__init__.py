@@ -13,32 +13,32 @@ __version__ = "0.1.0.dev0"
 
 # Names load their module when first used, so that `import outvote` costs no more than `import numpy`.
 _HOMES = {
-    "BlockPlan": "plans",
+    "BlockPlan": "blocks.plan",
     "Bounded": "assumptions",
     "Certificate": "certificate",
     "Contamination": "contamination",
-    "BlockSummary": "summary",
-    "GroupedBlockSummary": "summary",
+    "BlockSummary": "estimate.summary",
+    "GroupedBlockSummary": "estimate.summary",
     "SubGaussian": "assumptions",
     "FiniteVariance": "assumptions",
     "FiniteKurtosis": "assumptions",
-    "GridPlan": "plans",
+    "GridPlan": "blocks.plan",
     "Kernel": "kernels",
     "RobustAUCClassifier": "learning",
     "RobustClassifier": "learning",
-    "RobustEstimate": "results",
+    "RobustEstimate": "estimate.result",
     "RobustMetricLearner": "learning",
     "RobustRanker": "learning",
     "RobustRegressor": "learning",
-    "certify_risk": "risk",
-    "difference": "estimate",
-    "mean": "estimate",
-    "plan_blocks": "blocks",
-    "rows_needed": "blocks",
-    "scan": "tables",
-    "sensitivity": "unknown",
-    "tolerance": "overturn",
-    "u_statistic": "estimate",
+    "certify_risk": "estimate.risk",
+    "difference": "estimate.estimate",
+    "mean": "estimate.estimate",
+    "plan_blocks": "blocks.choose",
+    "rows_needed": "blocks.choose",
+    "scan": "tables.open",
+    "sensitivity": "estimate.unknown",
+    "tolerance": "estimate.tolerance",
+    "u_statistic": "estimate.estimate",
 }
 _MODULES = ("certificate", "contamination", "datasets", "kernels", "learning", "metrics", "paper", "plotting")
 _OPTIONAL = ("torch",)  # modules that need an extra: found when asked for, left out of `from outvote import *`
@@ -83,12 +83,18 @@ __all__ = [
 if TYPE_CHECKING:
     from outvote import certificate, contamination, datasets, kernels, learning, metrics, paper, plotting
     from outvote import torch as torch
-    from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
-    from outvote.blocks import plan_blocks, rows_needed
+    from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
+    from outvote.blocks.choose import plan_blocks, rows_needed
+    from outvote.blocks.plan import BlockPlan, GridPlan
     from outvote.certificate import Certificate
     from outvote.contamination import Contamination
-    from outvote.estimate import difference, mean, u_statistic
-    from outvote.kernels import Kernel
+    from outvote.estimate.estimate import difference, mean, u_statistic
+    from outvote.estimate.result import RobustEstimate
+    from outvote.estimate.risk import certify_risk
+    from outvote.estimate.summary import BlockSummary, GroupedBlockSummary
+    from outvote.estimate.tolerance import tolerance
+    from outvote.estimate.unknown import sensitivity
+    from outvote.kernels.kernel import Kernel
     from outvote.learning import (
         RobustAUCClassifier,
         RobustClassifier,
@@ -96,13 +102,7 @@ if TYPE_CHECKING:
         RobustRanker,
         RobustRegressor,
     )
-    from outvote.overturn import tolerance
-    from outvote.plans import BlockPlan, GridPlan
-    from outvote.results import RobustEstimate
-    from outvote.risk import certify_risk
-    from outvote.summary import BlockSummary, GroupedBlockSummary
-    from outvote.tables import scan
-    from outvote.unknown import sensitivity
+    from outvote.tables.open import scan
 
 
 def __getattr__(name: str) -> Any:

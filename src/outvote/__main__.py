@@ -1,5 +1,5 @@
 """``python -m outvote`` is ``outvote``."""
 
-from outvote.cli import main
+from outvote.cli.commands import main
 
 main()

@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outvote import closed_forms
-from outvote.assumptions import Bounded
+from outvote.assumptions.assumption import Bounded
 from outvote.contamination import Contamination
-from outvote.estimate import mean, u_statistic
-from outvote.inputs import read
-from outvote.kernels import Kernel
-from outvote.results import RobustEstimate
+from outvote.data.rows import read
+from outvote.estimate.estimate import mean, u_statistic
+from outvote.estimate.result import RobustEstimate
+from outvote.kernels import closed_forms
+from outvote.kernels.kernel import Kernel
 from outvote.votes import check_choice
 
 Floats = NDArray[np.float64]

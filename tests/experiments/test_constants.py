@@ -15,10 +15,10 @@ import pytest
 import outvote as ov
 from outvote import paper
 from outvote.certificate import radius
-from outvote.experiments import block_pictures, get, mappings, table_constants
-from outvote.experiments.base import Size, column
-from outvote.experiments.checking import checked, tabulate
-from outvote.experiments.running import run
+from outvote.paper.experiments import block_pictures, get, mappings, table_constants
+from outvote.paper.experiments.base import Size, column
+from outvote.paper.experiments.checking import checked, tabulate
+from outvote.paper.experiments.running import run
 
 NAMES = ("mappings", "table-constants", "admissible-outliers", "block-pictures", "radius")
 

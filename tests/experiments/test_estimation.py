@@ -18,9 +18,10 @@ from scipy import stats
 
 import outvote as ov
 from outvote import paper, tables
-from outvote.assumptions import Assumption
+from outvote.assumptions.assumption import Assumption
+from outvote.blocks.partition import draw
 from outvote.contamination import Adversary
-from outvote.experiments import (
+from outvote.paper.experiments import (
     coverage,
     estimation,
     get,
@@ -30,8 +31,8 @@ from outvote.experiments import (
     ruin_median,
     ruin_variance,
 )
-from outvote.experiments.base import Size, column
-from outvote.experiments.coverage_cases import (
+from outvote.paper.experiments.base import Size, column
+from outvote.paper.experiments.coverage_cases import (
     CASES,
     LAWS,
     LOSSES,
@@ -41,8 +42,8 @@ from outvote.experiments.coverage_cases import (
     losses_at,
     risk_at,
 )
-from outvote.experiments.coverage_trials import TRIALS
-from outvote.experiments.running import run
+from outvote.paper.experiments.coverage_trials import TRIALS
+from outvote.paper.experiments.running import run
 from outvote.votes import VoteName
 
 NAMES = ("ruin-mean", "ruin-median", "ruin-variance", "mann-whitney", "rate", "coverage")
@@ -409,7 +410,7 @@ def test_laws_have_mean_zero_and_sd_one(law):
 def attacked(case, clean, n_blocks, place, **changes):
     """Attack samples in blocks; return the rows that changed, by block, and where there are outliers."""
     case = coverage.replace(case, **{"n": len(clean[0]), "outliers": 3, **changes})
-    parts = [ov.partition.draw("random", case.n, n_blocks, 0, stream=s) for s in range(len(clean))]
+    parts = [draw("random", case.n, n_blocks, 0, stream=s) for s in range(len(clean))]
     before = [rows.copy() for rows in clean]
     found = coverage.attack(np.random.default_rng(1), clean, parts, case, place)
     for rows, old in zip(clean, before, strict=True):

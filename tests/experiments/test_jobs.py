@@ -3,8 +3,8 @@
 import pytest
 from joblib import Parallel
 
-from outvote.experiments import NAMES, get
-from outvote.experiments.running import run
+from outvote.paper.experiments import NAMES, get
+from outvote.paper.experiments.running import run
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import outvote as ov
-from outvote.experiments import Size, get, learning
-from outvote.experiments.outlier_scores import DEFAULT, PAPER, most_declared
 from outvote.learning.scaling import robust_scaling
+from outvote.paper.experiments import Size, get, learning
+from outvote.paper.experiments.outlier_scores import DEFAULT, PAPER, most_declared
 
 NAMES = ("iris-metric", "ranking-table", "middle-blocks", "outlier-scores")
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from html_pages import check_colours, check_widths
 
-from outvote.experiments import Finding, Outcome, get
-from outvote.experiments.page import QUICK, claims_table, shown, write_index, write_report
-from outvote.experiments.running import run, save
+from outvote.paper.experiments import Finding, Outcome, get
+from outvote.paper.experiments.page import QUICK, claims_table, shown, write_index, write_report
+from outvote.paper.experiments.running import run, save
 
 NASTY = """<b id="x">a|b</b> & "q" 'r' <script>window.hit = 1</script> [l](m) *s* _t_ `u` &lt; $v$"""
 
@@ -153,7 +153,7 @@ def test_report_reads_as_written(outcomes, folder):
 
 
 def test_colours_can_be_read():
-    check_colours("outvote.experiments", ("text", "muted", "link", "holds", "part", "not"))
+    check_colours("outvote.paper.experiments", ("text", "muted", "link", "holds", "part", "not"))
 
 
 # ---------------------------------------------------------------- in a browser

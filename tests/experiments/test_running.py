@@ -14,10 +14,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from outvote import fast
-from outvote.experiments import NAMES, Experiment, Finding, Piece, get
-from outvote.experiments.base import Outcome
-from outvote.experiments.running import load, parameters_of, resumable, run, save
+from outvote import _numba
+from outvote.paper.experiments import NAMES, Experiment, Finding, Piece, get
+from outvote.paper.experiments.base import Outcome
+from outvote.paper.experiments.running import load, parameters_of, resumable, run, save
 
 
 def test_every_name_has_its_experiment():
@@ -37,12 +37,12 @@ def test_an_unknown_name_gets_the_nearest():
 
 def test_what_is_quick_waits_for_no_compiler():
     """Even where compiled forms are loaded already: their last digits would tell."""
-    assert fast.compiled(math.inf) is not None
+    assert _numba.compiled(math.inf) is not None
     seen = []
     watched = replace(
         get("ruin-mean"),
         measure=lambda rng, **settings: (
-            seen.append(fast.compiled(math.inf)) or get("ruin-mean").measure(rng, **settings)
+            seen.append(_numba.compiled(math.inf)) or get("ruin-mean").measure(rng, **settings)
         ),
     )
     for quick in (True, False):
@@ -201,7 +201,7 @@ def test_the_version():
 
 
 def test_without_typer_the_command_that_installs_it():
-    code = "import sys; sys.modules['typer'] = None; import outvote.cli"
+    code = "import sys; sys.modules['typer'] = None; import outvote.cli.commands"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr == "the command line needs typer and rich: pip install 'outvote[cli]'\n"
@@ -210,7 +210,7 @@ def test_without_typer_the_command_that_installs_it():
 def invoke(arguments):
     from typer.testing import CliRunner
 
-    from outvote.cli import app
+    from outvote.cli.commands import app
 
     return CliRunner().invoke(app, [str(one) for one in arguments])
 
@@ -241,7 +241,7 @@ def test_missing_data_leave_the_other_experiments_alone(tmp_path, monkeypatch):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "distribution", missing)
-    from outvote.experiments import learning
+    from outvote.paper.experiments import learning
 
     for cached in (value for value in vars(learning).values() if hasattr(value, "cache_clear")):
         cached.cache_clear()

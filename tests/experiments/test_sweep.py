@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from outvote.experiments import contamination_sweep as sweep
-from outvote.experiments.base import Size, column
-from outvote.experiments.running import run
+from outvote.paper.experiments import contamination_sweep as sweep
+from outvote.paper.experiments.base import Size, column
+from outvote.paper.experiments.running import run
 
 
 @pytest.fixture(scope="module")

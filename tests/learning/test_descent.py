@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
-from outvote import fast
+from outvote import _numba
 from outvote.learning import DivergenceError, Problem, Settings, Steps, descend
 from outvote.learning import descent as descent_module
 from outvote.learning.dealing import Cell
@@ -157,7 +157,7 @@ def test_products_of_many_wide_rows_keep_their_threads(monkeypatch, wide, large,
     limited = []
     monkeypatch.setattr(descent_module, "_WIDE", wide)
     monkeypatch.setattr(descent_module, "_LARGE", large)
-    monkeypatch.setattr(fast._threads(), "limit", lambda **limits: limited.append(limits) or nullcontext())
+    monkeypatch.setattr(_numba._threads(), "limit", lambda **limits: limited.append(limits) or nullcontext())
     descend(problem(), np.zeros(3), np.random.default_rng(0), Settings(n_epochs=3))
     assert limited == ([{"limits": 1, "user_api": "blas"}] if alone else [])
 

@@ -7,8 +7,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import outvote as ov
-from outvote.experiments import learning
 from outvote.learning.losses import PairLogistic
+from outvote.paper.experiments import learning
 
 LONG = os.environ.get("OUTVOTE_THEORY") == "long"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import outvote as ov
-from outvote.partition import draw
+from outvote.blocks.partition import draw
 
 laws = settings(deadline=None, max_examples=40, derandomize=True, database=None)
 

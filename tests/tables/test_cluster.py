@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
-from outvote.partition import hash_rows
-from outvote.tables import cluster as module
+from outvote.blocks.partition import hash_rows
+from outvote.tables import dask as module
 
 dask = pytest.importorskip("dask")
 dd = pytest.importorskip("dask.dataframe")
@@ -518,9 +518,9 @@ def test_summaries_travel_and_rows_do_not(files):
 def test_workers_do_not_load_numba(client, files):
     # It takes more than 100 MB, and a worker may have 300.
     def has_long_waited():
-        from outvote import fast
+        from outvote import _numba
 
-        fast._numpy_seconds = 1e9
+        _numba._numpy_seconds = 1e9
 
     client.run(has_long_waited)
     ov.scan(files, client=client).u_statistic("y", "gini", contamination=20, rng=5)

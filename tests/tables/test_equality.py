@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
-from outvote.kernels import KERNELS
-from outvote.partition import hash_rows
-from outvote.tables.duck import DuckEngine
+from outvote.blocks.partition import hash_rows
+from outvote.kernels.kernel import KERNELS
+from outvote.tables.duckdb import DuckEngine
 from outvote.tables.frames import LazyEngine
+from outvote.tables.scan import Scan
 
 duckdb = pytest.importorskip("duckdb")
 nw = pytest.importorskip("narwhals")
@@ -403,9 +404,9 @@ def test_a_lazy_frame_of_another_library():
     table = rows(id=np.arange(400))
     frame = nw.from_native(duckdb.from_arrow(table))
     assert isinstance(frame, nw.LazyFrame)
-    found = ov.tables.Scan(LazyEngine(frame, "id")).mean("x", rng=1)
+    found = Scan(LazyEngine(frame, "id")).mean("x", rng=1)
     same(found, ov.mean(table["x"].to_numpy(), partition="hash", rng=1))
     with pytest.raises(ValueError, match="does not number its rows: name a column of integers with row_id="):
-        ov.tables.Scan(LazyEngine(frame, None)).mean("x")
+        Scan(LazyEngine(frame, None)).mean("x")
     with pytest.raises(ValueError, match=r"by=\['y'\]: a lazy .* is asked for one answer, not for groups: collect"):
-        ov.tables.Scan(LazyEngine(frame, "id")).mean("x", by="y")
+        Scan(LazyEngine(frame, "id")).mean("x", by="y")

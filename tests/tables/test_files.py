@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import outvote as ov
-from outvote.partition import hash_rows
-from outvote.tables.duck import paths_of
+from outvote.blocks.partition import hash_rows
+from outvote.tables.duckdb import paths_of
+from outvote.tables.engine import Query
 
 duckdb = pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
@@ -626,7 +627,7 @@ def test_rows_are_sorted_on_disk_where_memory_does_not_suffice(tmp_path):
     x = np.random.default_rng(0).normal(size=n)
     path = parquet(tmp_path / "a.parquet", x=x, y=x[::-1])
     scan, spilled = ov.scan(path, memory_limit="40MB"), []
-    for _, _, rows in scan._engine.blocks(ov.tables.base.Query(("x", "y")), {(): 301}, 0):
+    for _, _, rows in scan._engine.blocks(Query(("x", "y")), {(): 301}, 0):
         spilled.append((len(rows), sum(file.stat().st_size for file in Path(tempfile.gettempdir()).rglob("*.tmp"))))
     assert sum(size for size, _ in spilled) == n
     assert max(size for _, size in spilled) > 10**7
@@ -652,7 +653,7 @@ def test_temporary_folders_and_connections_go_away(tmp_path):
         scan = ov.scan(path)
         connection = scan._engine._source._connection
         assert len(os.listdir(tempfile.gettempdir())) == 1
-        blocks = scan._engine.blocks(ov.tables.base.Query(("x",)), {(): 3}, 0)
+        blocks = scan._engine.blocks(Query(("x",)), {(): 3}, 0)
         next(blocks)
         del scan
         gc.collect()

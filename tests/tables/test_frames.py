@@ -492,7 +492,7 @@ def test_what_a_scan_calls_itself():
 
 
 def test_more_blocks_than_fit_are_not_asked_for(monkeypatch):
-    monkeypatch.setattr("outvote.tables.questions.MOST_BLOCKS", 25)
+    monkeypatch.setattr("outvote.tables.scan.MOST_BLOCKS", 25)
     scan = ov.scan(pa.table({"x": X}))
     options = {"assume": ov.FiniteVariance(1.0), "vote": "soft", "rng": 1, "contamination": 2}
     found = scan.mean("x", **options)

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from simulate import LAWS, assert_covers, generator, runs, two_point, worst_errors
 
-from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
+from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
 from outvote.certificate import expected_error, mean_squared_error, radius
 from outvote.votes import best_n_blocks, threshold
 

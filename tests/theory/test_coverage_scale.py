@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from simulate import assert_covers, assert_fails, bernoulli, generator, runs, worst_errors
 
-from outvote.assumptions import FiniteKurtosis
+from outvote.assumptions.assumption import FiniteKurtosis
 from outvote.certificate import order_statistic_interval, sigma_free_radius, sigma_upper
 from outvote.votes import best_n_blocks, variance_shortfall
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from simulate import LAWS, assert_covers, assert_fails, bernoulli, generator, runs, two_point
 
-from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
+from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
 from outvote.votes.clipped import clipped_tuning, clipped_vote
 from outvote.votes.soft import psi, soft_scale, soft_tuning, soft_vote
 

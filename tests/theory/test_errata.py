@@ -10,8 +10,8 @@ import pytest
 
 import outvote as ov
 from outvote import paper
+from outvote.blocks.plan import majority
 from outvote.certificate import radius
-from outvote.plans import majority
 from outvote.votes import log_binomial_tail, p_star, threshold
 
 PAGE = (Path(__file__).parents[2] / "docs" / "certificates.md").read_text(encoding="utf-8")

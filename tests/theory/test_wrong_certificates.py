@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from simulate import assert_covers, assert_fails, generator, runs, two_point, worst_errors
 
-from outvote.assumptions import FiniteVariance
+from outvote.assumptions.assumption import FiniteVariance
 from outvote.certificate import radius
 from outvote.votes import p_star, threshold
 

@@ -6,10 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outvote.closed_forms import mann_whitney_grid
+from outvote.kernels.closed_forms import mann_whitney_grid
 from outvote.torch import block_means
-from outvote.torch.deals import Deal, _units
-from outvote.torch.grids import wins_grid
+from outvote.torch.device.deals import Deal, _units
+from outvote.torch.device.grids import wins_grid
 
 
 def seeded(seed=0):
@@ -111,7 +111,7 @@ def test_grids_are_counted_exactly(shape, n_values, seed):
 
 
 def test_grids_of_several_tables(monkeypatch):
-    monkeypatch.setattr("outvote.torch.grids._TABLE", 300)
+    monkeypatch.setattr("outvote.torch.device.grids._TABLE", 300)
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(7, 90)), rng.normal(size=(5, 80))
     found = wins_grid(torch.tensor(x), torch.tensor(y), ties=True).numpy() / (90 * 80)

@@ -17,9 +17,9 @@ from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, Produc
 from outvote.learning.losses.distances import nearest_psd
 from outvote.learning.scaling import ScaledRows, robust_scaling
 from outvote.learning.suspicion import mean_losses
-from outvote.torch import descent, fused, scaling
-from outvote.torch import risks as forms
-from outvote.torch import rows as placed
+from outvote.torch.device import descent, fused, scaling
+from outvote.torch.device import risks as forms
+from outvote.torch.device import rows as placed
 
 LOSSES = [PairLogistic(), PairHinge(), ProductHinge(), MetricHinge()]
 CENTRES = [np.zeros(4), np.array([3.0, 2.0, 1.0, 0.5])]

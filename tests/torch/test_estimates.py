@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import outvote as ov
-from outvote import arrays
-from outvote.torch.deals import deal_long
+from outvote.data import tensors as arrays
+from outvote.torch.device.deals import deal_long
 
 SAMPLES = {"one": (1000,), "pairs": (400, 2), "two": (600, 450), "vectors": (120, 90)}
 

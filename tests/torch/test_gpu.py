@@ -11,11 +11,12 @@ import outvote as ov
 from outvote.learning import Settings
 from outvote.learning.dealing import Cell
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
-from outvote.torch import MedianBlockLoss, block_means, fused, median_block_loss
-from outvote.torch.deals import Deal
-from outvote.torch.descent import DeviceProblem, Epochs, _part
-from outvote.torch.graphs import Recorder
-from outvote.torch.rows import DeviceRows
+from outvote.torch import MedianBlockLoss, block_means, median_block_loss
+from outvote.torch.device import fused
+from outvote.torch.device.deals import Deal
+from outvote.torch.device.descent import DeviceProblem, Epochs, _part
+from outvote.torch.device.graphs import Recorder
+from outvote.torch.device.rows import DeviceRows
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 

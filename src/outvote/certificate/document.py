@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions import Assumption
+from outvote.assumptions.assumption import Assumption
 
 Provenance = Literal["certified", "plug-in", "as stated", "none"]
 
@@ -107,7 +107,7 @@ class Certificate:
 
         Examples
         --------
-        >>> from outvote.assumptions import FiniteVariance
+        >>> from outvote.assumptions.assumption import FiniteVariance
         >>> print(Certificate(radius=0.21, provenance="certified", log_delta=math.log(0.05),
         ...                   requested_log_delta=math.log(0.05), assumption=FiniteVariance(1.0),
         ...                   target="mean"))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from outvote import votes
-from outvote.assumptions import Assumption
+from outvote.assumptions.assumption import Assumption
 from outvote.certificate.document import log_failure
 from outvote.votes import Adversary, Alternative, check_choice
 
@@ -158,7 +158,7 @@ def radius(
 
     Examples
     --------
-    >>> from outvote.assumptions import FiniteVariance
+    >>> from outvote.assumptions.assumption import FiniteVariance
     >>> round(radius(n_blocks=41, n_corrupt=10, block_size=24, confidence=0.95,
     ...              assume=FiniteVariance(1.0)), 3)
     0.392
@@ -223,7 +223,7 @@ def expected_error(
 
     Examples
     --------
-    >>> from outvote.assumptions import FiniteVariance
+    >>> from outvote.assumptions.assumption import FiniteVariance
     >>> round(expected_error(n_blocks=41, n_corrupt=10, block_size=24, assume=FiniteVariance(1.0)), 3)
     0.356
     """
@@ -246,7 +246,7 @@ def mean_squared_error(
 
     Examples
     --------
-    >>> from outvote.assumptions import FiniteVariance
+    >>> from outvote.assumptions.assumption import FiniteVariance
     >>> round(mean_squared_error(n_blocks=41, n_corrupt=10, block_size=24, assume=FiniteVariance(1.0)), 4)
     0.1292
     """

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outvote import votes
-from outvote.assumptions import FiniteKurtosis
+from outvote.assumptions.assumption import FiniteKurtosis
 from outvote.certificate.document import log_failure
 from outvote.votes import Adversary, Alternative, check_choice
 

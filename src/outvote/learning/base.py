@@ -16,7 +16,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from outvote.blocks import plan_blocks
+from outvote.blocks.choose import plan_blocks
+from outvote.blocks.plan import BlockPlan
 from outvote.contamination import Contamination
 from outvote.learning.dealing import Cell, middle_blocks, narrow
 from outvote.learning.descent import Descended, Descent, DivergenceError, Problem, Settings, Steps, descend
@@ -25,7 +26,6 @@ from outvote.learning.parameters import PRESETS
 from outvote.learning.planning import MOST_PAIRED, blocks_for, corrupt_in_share
 from outvote.learning.scaling import ScaledRows, robust_scaling
 from outvote.learning.suspicion import mean_losses, most_copies, outlier_scores, partners_for
-from outvote.plans import BlockPlan
 
 Array = NDArray[Any]
 T = TypeVar("T")
@@ -220,7 +220,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         """What puts rows, problems and descents where they belong."""
         if self.device is None:
             return _Host
-        from outvote.torch.descent import OnDevice
+        from outvote.torch.device.descent import OnDevice
 
         return OnDevice(self.device)
 
@@ -481,7 +481,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
 
 
 class _Host:
-    """Where a fit runs without a device; `outvote.torch.descent.OnDevice` has the same names."""
+    """Where a fit runs without a device; `outvote.torch.device.descent.OnDevice` has the same names."""
 
     robust_scaling = staticmethod(robust_scaling)
     rows = ScaledRows

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote import fast
+from outvote import _numba
 from outvote.learning.dealing import Cell
 from outvote.learning.losses import Design, Loss
 
@@ -455,7 +455,7 @@ def descend_in_step(descents: Sequence[Descent], runs: Runs) -> list[Descended |
     counts: Array = np.zeros((len(descents), len(descents[0].problem.targets)), dtype=np.int32)
     ignored = np.errstate(over="ignore", invalid="ignore")
     large = theta.shape[1] >= _WIDE and len(descents[0].problem.targets) * theta[0].size >= _LARGE
-    threads = nullcontext() if large else fast.one_thread()
+    threads = nullcontext() if large else _numba.one_thread()
     with _progress(settings.n_epochs, descents[0].verbose) as advance, ignored, threads:
         for epoch in range(first, last):
             risk, chosen_risk, gradient, selected = runs.epoch(theta, counts)

@@ -10,15 +10,15 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from outvote.assumptions import Bounded
-from outvote.kernels import Kernel
+from outvote.assumptions.assumption import Bounded
+from outvote.estimate.result import RobustEstimate
+from outvote.estimate.risk import certify_risk
+from outvote.kernels.kernel import Kernel
 from outvote.learning.base import Fitting, RobustLearner
 from outvote.learning.classes import warn_of_small_classes
 from outvote.learning.losses import DistanceHinge, MetricHinge, square_norm
 from outvote.learning.parameters import documented
 from outvote.learning.scaling import ScaledRows
-from outvote.results import RobustEstimate
-from outvote.risk import certify_risk
 
 Array = NDArray[Any]
 

@@ -11,8 +11,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from outvote.assumptions import Bounded
+from outvote.assumptions.assumption import Bounded
 from outvote.contamination import Contamination
+from outvote.estimate.result import RobustEstimate
+from outvote.estimate.risk import certify_risk
 from outvote.learning.base import Fitting, RobustLearner
 from outvote.learning.classes import warn_of_small_classes
 from outvote.learning.dealing import Cell
@@ -32,8 +34,6 @@ from outvote.learning.losses import (
 from outvote.learning.parameters import documented
 from outvote.learning.planning import corrupt_in_share
 from outvote.learning.scaling import ScaledRows, robust_centre_and_scale
-from outvote.results import RobustEstimate
-from outvote.risk import certify_risk
 
 Array = NDArray[Any]
 

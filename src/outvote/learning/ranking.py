@@ -11,11 +11,14 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from outvote import closed_forms
-from outvote.assumptions import Bounded
-from outvote.blocks import plan_blocks
+from outvote.assumptions.assumption import Bounded
+from outvote.blocks.choose import plan_blocks
+from outvote.blocks.plan import BlockPlan, GridPlan
 from outvote.contamination import Contamination
-from outvote.kernels import Kernel
+from outvote.estimate.result import RobustEstimate
+from outvote.estimate.risk import certify_risk
+from outvote.kernels import closed_forms
+from outvote.kernels.kernel import Kernel
 from outvote.learning.base import Fitting, RobustLearner, _given_blocks
 from outvote.learning.dealing import Cell
 from outvote.learning.losses import PAIR_LOSSES, loss_of
@@ -23,9 +26,6 @@ from outvote.learning.parameters import documented
 from outvote.learning.planning import corrupt_in_share
 from outvote.learning.scaling import ScaledRows
 from outvote.learning.suspicion import partners_for
-from outvote.plans import BlockPlan, GridPlan
-from outvote.results import RobustEstimate
-from outvote.risk import certify_risk
 
 Array = NDArray[Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote import fast
+from outvote import _numba
 
 Array = NDArray[Any]
 
@@ -82,7 +82,7 @@ class ScaledRows:
             return scores
         shift = (weights[-1] if self.intercept else 0.0) - self.centre @ inner
         if weights.ndim == 1 and len(inner) <= _NARROW and self.x.dtype == weights.dtype == np.float64:
-            ready = fast.compiled(1e-8 * len(self.x))
+            ready = _numba.compiled(1e-8 * len(self.x))
             if ready is not None:
                 return np.asarray(ready.narrow_scores(self.x, inner, float(shift)))
         scores = (self.x @ inner.astype(self.x.dtype)).astype(np.float64, copy=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from outvote.files import whole
+from outvote.data.writing import whole
 
 #: Readable in colour, in grey, and to the colour-blind: lightness differs as much as hue.
 COLORS = {"robust": "#0b5394", "plain": "#c55a11", "blocks": "#5a5a5a", "band": "#cfe2f3"}

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.arrays import to_host
+from outvote.data.tensors import to_host
 from outvote.plotting.base import COLORS, legend_below, new_axes
 
 if TYPE_CHECKING:
-    from outvote.results import RobustEstimate
+    from outvote.estimate.result import RobustEstimate
 
 
 @dataclass

@@ -69,10 +69,10 @@ class RadiusDisplay:
         contamination, confidence, assume, degree
             As in `plan_blocks`. Without `assume` the unit is the sd of the clean values.
         """
-        from outvote.assumptions import FiniteVariance
-        from outvote.blocks import log_delta_of, plan_blocks
+        from outvote.assumptions.assumption import FiniteVariance
+        from outvote.blocks.choose import log_delta_of, plan_blocks
+        from outvote.blocks.plan import BlockPlan
         from outvote.contamination import Contamination
-        from outvote.plans import BlockPlan
 
         allowed = Contamination.of(contamination)
         plan = plan_blocks(n_rows, contamination, confidence, assume, degree)
@@ -116,8 +116,8 @@ class RadiusDisplay:
             Confidence (1 - δ).
         """
         from outvote import paper
-        from outvote.assumptions import FiniteVariance
-        from outvote.blocks import log_delta_of
+        from outvote.assumptions.assumption import FiniteVariance
+        from outvote.blocks.choose import log_delta_of
         from outvote.votes import best_n_blocks, median_radius
         from outvote.votes.soft import soft_tuning
 
@@ -228,7 +228,7 @@ def _median_radii(blocks: Floats, plan: Any, law: Any, log_delta: float, adversa
 
 def _scale_from_rows(law: Any, degree: int) -> bool:
     """Whether the sd must come from the rows, by their kurtosis, as it can for means."""
-    from outvote.assumptions import FiniteKurtosis
+    from outvote.assumptions.assumption import FiniteKurtosis
 
     return isinstance(law, FiniteKurtosis) and law.sd is None and degree == 1
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.labels import group_codes
-from outvote.partition import hash_coefficients, hash_rows
-from outvote.summary import BlockSummary, GroupedBlockSummary
-from outvote.tables.base import ANSWER, Engine, Key, Query, Tally, check_name
+from outvote.blocks.partition import hash_coefficients, hash_rows
+from outvote.data.groups import group_codes
+from outvote.estimate.summary import BlockSummary, GroupedBlockSummary
+from outvote.tables.engine import ANSWER, Engine, Key, Query, Tally, check_name
 
 #: Rows read at once.
 _CHUNK = 2**20

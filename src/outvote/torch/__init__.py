@@ -8,7 +8,7 @@ except ImportError as error:
     raise ImportError('outvote.torch needs torch: pip install "outvote[torch]"') from error
 
 from outvote.torch.blocks import BatchPlan, choose_blocks, deal_blocks, plan_batch
-from outvote.torch.deals import block_means
+from outvote.torch.device.deals import block_means
 from outvote.torch.losses import (
     MedianBlockLoss,
     MedianBlockPairLoss,

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions import Assumption
+from outvote.assumptions.assumption import Assumption
 from outvote.votes.clipped import ClippedTuning, clipped_tuning, clipped_vote
 from outvote.votes.grid import grid_radius
 from outvote.votes.median import Floats, Layout, Terms, check_choice, median_of, median_radius, unequal_radius

@@ -25,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from outvote.assumptions.tails import Tail
 from outvote.contamination import Adversary
-from outvote.tails import Tail
 from outvote.votes.median import Alternative, Floats
 from outvote.votes.soft import HUGE, LARGEST, Pull, balance, budget
 
@@ -70,7 +70,7 @@ def clipped_tuning(
 
     Examples
     --------
-    >>> from outvote.assumptions import SubGaussian
+    >>> from outvote.assumptions.assumption import SubGaussian
     >>> tuning = clipped_tuning(10_000, 500, SubGaussian(1.0).tail(1), log_delta=math.log(0.01))
     >>> round(tuning.radius, 3), round(tuning.tau, 2)
     (0.171, 2.18)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outvote.assumptions import Assumption
+from outvote.assumptions.assumption import Assumption
 from outvote.contamination import Adversary
 from outvote.votes.binomial import DEEP, p_star
 from outvote.votes.median import Alternative, Floats, best_of_sides, inflate
@@ -162,7 +162,7 @@ def grid_radius(
 
     Examples
     --------
-    >>> from outvote.assumptions import Bounded
+    >>> from outvote.assumptions.assumption import Bounded
     >>> r = grid_radius((31, 31), (3, 3), (40, 40), log_delta=np.log(0.05), assume=Bounded(0, 1),
     ...                 degrees=(1, 1))
     >>> round(float(r), 3)

@@ -18,10 +18,10 @@ from typing import Any, Literal, TypedDict, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outvote import fast
-from outvote.assumptions import Assumption, BlockSize
+from outvote import _numba
+from outvote.assumptions.assumption import Assumption, BlockSize
+from outvote.assumptions.tails import Tail
 from outvote.contamination import Adversary
-from outvote.tails import Tail
 from outvote.votes.binomial import log_binomial_tail, log_first_term, p_star
 
 Floats = NDArray[np.float64]
@@ -68,7 +68,7 @@ def medians_of_counts(counts: NDArray[np.integer[Any]]) -> Floats:
     n_each, n_kinds = flat.shape[1], int(flat.max()) + 1
     if n_kinds > n_each:
         return median_of(flat.T.astype(np.float64))
-    ready = fast.compiled(3e-9 * flat.size)
+    ready = _numba.compiled(3e-9 * flat.size)
     often = (
         np.stack([np.bincount(row, minlength=n_kinds) for row in flat])
         if ready is None
@@ -206,7 +206,7 @@ def median_radius(
 
     Examples
     --------
-    >>> from outvote.assumptions import FiniteVariance
+    >>> from outvote.assumptions.assumption import FiniteVariance
     >>> r = median_radius([21, 41, 81], 5, [47, 24, 12], log_delta=np.log(0.05), assume=FiniteVariance(1))
     >>> r.round(3)
     array([0.314, 0.31 , 0.373])
@@ -253,7 +253,7 @@ def unequal_radius(
 
     Examples
     --------
-    >>> from outvote.assumptions import FiniteVariance
+    >>> from outvote.assumptions.assumption import FiniteVariance
     >>> kwargs = dict(log_delta=np.log(0.05), assume=FiniteVariance(1.0))
     >>> round(unequal_radius(10, [1] * 31 + [100] * 10, **kwargs), 3)  # the ten large ones are lost
     1.92
@@ -378,7 +378,7 @@ def huber_radius(
 
     Examples
     --------
-    >>> from outvote.assumptions import FiniteVariance
+    >>> from outvote.assumptions.assumption import FiniteVariance
     >>> r = huber_radius(101, 10, huber_rates=[0.01], log_delta=np.log(0.05), assume=FiniteVariance(1.0))
     >>> round(float(r), 3)
     0.44

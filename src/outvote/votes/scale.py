@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outvote.assumptions import FiniteKurtosis
+from outvote.assumptions.assumption import FiniteKurtosis
 from outvote.contamination import Adversary
 from outvote.votes.binomial import p_star
 from outvote.votes.median import Alternative, Floats, median_radius, threshold

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from outvote.assumptions import Assumption, FiniteKurtosis
+from outvote.assumptions.assumption import Assumption, FiniteKurtosis
 from outvote.contamination import Adversary
 from outvote.votes.grid import grid_radius, grid_threshold
 from outvote.votes.median import Alternative, Floats, Layout, Terms, check_choice, median_radius
@@ -57,7 +57,7 @@ def best_n_blocks(
 
     Examples
     --------
-    >>> from outvote.assumptions import FiniteVariance
+    >>> from outvote.assumptions.assumption import FiniteVariance
     >>> best_n_blocks([1000], [50], log_delta=np.log(0.01), assume=FiniteVariance(1.0))
     (249,)
     """

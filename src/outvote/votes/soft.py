@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outvote import fast
+from outvote import _numba
 from outvote.contamination import Adversary
 from outvote.votes.median import LOG_2, Alternative, Floats
 
@@ -164,7 +164,7 @@ def soft_vote(values: ArrayLike, sd: float, tuning: SoftTuning) -> float:
     share = 0.25 / tuning.c
 
     def pull(part: Floats, center: float) -> Pull:
-        ready = fast.compiled(1.5e-8 * len(part))
+        ready = _numba.compiled(1.5e-8 * len(part))
         if ready is not None:
             return Pull(*ready.soft_pull(part, center, reach, share))
         offset = (part - center) / reach

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from outvote import fast
+from outvote import _numba
 from outvote.learning.losses.common import Array, Design, clip_weights, positive, square_norm
 from outvote.learning.losses.pairs import PairLoss
 from outvote.learning.losses.points import PointLoss
@@ -68,7 +68,7 @@ class MetricHinge(PairLoss):
         """Return the mean loss over the pairs of each block, without gathering the images of its rows."""
         size = len(deal.order)
         if groups is None and scores.dtype == np.float64 and size > 1:
-            ready = fast.compiled(3e-9 * deal.order.size * size * scores.shape[1])
+            ready = _numba.compiled(3e-9 * deal.order.size * size * scores.shape[1])
             if ready is not None:
                 return ready.metric_pairs(scores, targets, deal.rows()) / (size * (size - 1) // 2)
         return super().risks_of(scores, targets, deal, groups)
@@ -167,7 +167,7 @@ def _projected(matrix: Array) -> tuple[Array, Array]:
     factor = _cholesky(matrix)
     if factor is not None:
         return matrix, factor
-    with fast.one_thread():
+    with _numba.one_thread():
         values, vectors = np.linalg.eigh(matrix)
     kept = values.clip(min=0)[..., None, :]
     factor, inside = vectors * np.sqrt(kept), values[..., 0] >= 0
@@ -198,7 +198,7 @@ def _pulls(scores: Array, targets: Array) -> Array:
     """
     size = len(scores)
     narrow = scores.dtype == np.float64 and scores.shape[2] <= _NARROW
-    ready = fast.compiled(1e-8 * targets.size * size) if narrow else None
+    ready = _numba.compiled(1e-8 * targets.size * size) if narrow else None
     if ready is not None:
         pulls = ready.metric_pulls(scores, targets)
         pulls *= 2 / (size * (size - 1))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from outvote import fast
+from outvote import _numba
 from outvote.learning.losses.common import Array, Design, Loss, positive, sigmoid, softplus
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _CHUNK = 2**14
 _LISTED = 256
 #: Beyond this size blocks are taken one by one where the pairs of a row are added up.
 _TILED = 64
-#: Fewer blocks make the inner axis of a list of pairs too short to be fast.
+#: Fewer blocks make the inner axis of a list of pairs too short to be _numba.
 _FEW_BLOCKS = 8
 
 
@@ -62,7 +62,7 @@ class PairLoss(Loss):
         targets = blocks[0]
         if scores.dtype != np.float64 or len(targets) < 2:
             return None
-        ready = fast.compiled(2e-8 * targets.size * len(targets))
+        ready = _numba.compiled(2e-8 * targets.size * len(targets))
         return None if ready is None else self._compiled(ready, form, scores, *blocks)
 
     def risks_of(self, scores: Array, targets: Array, deal: Deal, groups: Array | None = None) -> Array:

@@ -1,0 +1,78 @@
+"""Compiled forms, by numba: one thread, no fast-math. Reached through :func:`outvote._numba.compiled` alone.
+
+Each has a form in numpy elsewhere that gives the same numbers. With ``NUMBA_DISABLE_JIT=1`` they run as plain Python.
+"""
+
+from outvote._numba.kernels import (
+    aligned_wins,
+    concordance_by_rank,
+    concordance_of_pairs,
+    grid_wins,
+    grids_of_wins,
+    leading_bits,
+    settle,
+    sums_across,
+    sums_within,
+    variances_of_rows,
+)
+from outvote._numba.pairs import (
+    hinge_pairs,
+    hinge_pairs_of,
+    hinge_slopes,
+    logistic_pairs,
+    logistic_pairs_of,
+    logistic_slopes,
+    metric_pairs,
+    metric_pulls,
+)
+from outvote._numba.partitions import (
+    add_blocks,
+    add_drawn,
+    add_moments,
+    add_places,
+    add_rows,
+    add_segments,
+    count_drawn,
+    hash_numbers,
+    pick_drawn,
+)
+from outvote._numba.scores import (
+    narrow_scores,
+)
+from outvote._numba.votes import (
+    histograms,
+    soft_pull,
+)
+
+__all__ = [
+    "add_blocks",
+    "add_drawn",
+    "add_moments",
+    "add_places",
+    "add_rows",
+    "add_segments",
+    "aligned_wins",
+    "concordance_by_rank",
+    "concordance_of_pairs",
+    "count_drawn",
+    "grid_wins",
+    "grids_of_wins",
+    "hash_numbers",
+    "hinge_pairs",
+    "hinge_pairs_of",
+    "hinge_slopes",
+    "histograms",
+    "leading_bits",
+    "logistic_pairs",
+    "logistic_pairs_of",
+    "logistic_slopes",
+    "metric_pairs",
+    "metric_pulls",
+    "narrow_scores",
+    "pick_drawn",
+    "settle",
+    "soft_pull",
+    "sums_across",
+    "sums_within",
+    "variances_of_rows",
+]

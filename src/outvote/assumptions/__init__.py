@@ -1,0 +1,13 @@
+"""What is known of the clean rows, and what follows for one block of them."""
+
+from outvote.assumptions.assumption import (
+    Assumption,
+    Bounded,
+    FiniteKurtosis,
+    FiniteVariance,
+    SubGaussian,
+    one_assumption,
+)
+from outvote.assumptions.tails import Tail
+
+__all__ = ["Assumption", "Bounded", "FiniteKurtosis", "FiniteVariance", "SubGaussian", "Tail", "one_assumption"]

@@ -1,0 +1,391 @@
+"""What is known of clean rows, and the tail of one clean block estimate that follows from it.
+
+Each assumption speaks of the values of the kernel on clean rows: for a mean the kernel is the row
+itself, for a U-statistic it is ``h(Z_1, ..., Z_d)`` on distinct clean rows (from several samples if
+the kernel takes several). A block estimate is the average of the kernel over the tuples of one block.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outvote.assumptions.tails import Bernstein, Exponential, FourthMoment, Hoeffding, NearNormal, Row, Tail, Variance
+
+Floats = NDArray[np.float64]
+BlockSize = ArrayLike | tuple[ArrayLike, ...]
+
+BERRY_ESSEEN = 0.4748  # Shevtsova (2011), i.i.d. summands
+
+
+def _positive(name: str, value: float) -> float:
+    """Return `value` as a float, or say that it must be positive and finite."""
+    if isinstance(value, bool | str | complex) or not np.isscalar(value):
+        raise TypeError(f"{name}={value!r} must be a number")
+    number = float(value)  # type: ignore[arg-type]
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(f"{name}={value!r} must be positive and finite, for instance {name}=1.0")
+    return number
+
+
+def disjoint_tuples(sizes: Sequence[Floats], degrees: Sequence[int]) -> Floats:
+    """Count the disjoint kernel tuples in a block, ``min over samples of floor(B_s / d_s)``."""
+    counts = [np.floor(size / degree) for size, degree in zip(sizes, degrees, strict=True)]
+    return np.asarray(np.minimum.reduce(np.broadcast_arrays(*counts)), dtype=float)
+
+
+class Assumption(ABC):
+    """What is known of the kernel's values on clean rows."""
+
+    @abstractmethod
+    def scaled(self, factor: float) -> Self:
+        """Return the assumption that holds for the values multiplied by `factor`."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Say the assumption in a few words, as in "any clean law with ..."."""
+
+    @abstractmethod
+    def _kernel_sd(self) -> float:
+        """Bound on the standard deviation of the kernel."""
+
+    def _rows(self, n_tuples: Floats, block_sd: Floats, *, is_mean: bool) -> tuple[Row, ...]:
+        """Rows of the table besides the variance's, for averages of `n_tuples` kernel values."""
+        return ()
+
+    def _block_variance(self, sizes: Sequence[Floats], degrees: Sequence[int]) -> Floats:
+        """Bound the variance of a block estimate: d·Var(h)/B, or Var(h)/n_e with several samples."""
+        if len(sizes) == 1:
+            return self._kernel_sd() ** 2 * degrees[0] / sizes[0]
+        return self._kernel_sd() ** 2 / disjoint_tuples(sizes, degrees)
+
+    def tail(self, block_size: BlockSize, degrees: Sequence[int] = (1,)) -> Tail:
+        """Tail of one clean block estimate.
+
+        Parameters
+        ----------
+        block_size : int, array of int, or a tuple of those
+            Rows in a block, or an array of candidates; a tuple has one entry per sample.
+        degrees : sequence of int, default (1,)
+            Degree of the kernel in each sample.
+
+        Returns
+        -------
+        Tail
+
+        Examples
+        --------
+        >>> tail = Bounded(0, 1).tail((50, 80), degrees=(1, 1))
+        >>> round(float(tail.one(0.01)), 4)
+        0.2146
+        """
+        sizes = _block_sizes(block_size, degrees)
+        exponent = math.frexp(self._kernel_sd())[1]
+        if abs(exponent) > 200:
+            unit = 2.0**exponent
+            inner = self.scaled(1 / unit).tail(block_size, degrees)
+            return Tail(unit * inner.sd, inner._rows, unit)
+        block_sd = np.sqrt(self._block_variance(sizes, degrees))
+        is_mean = tuple(degrees) == (1,)
+        rows = self._rows(disjoint_tuples(sizes, degrees), block_sd, is_mean=is_mean)
+        return Tail(block_sd, (Variance(block_sd), *rows))
+
+
+def _block_sizes(block_size: BlockSize, degrees: Sequence[int]) -> list[Floats]:
+    """Return one float array of block sizes per sample, each at least the kernel's degree."""
+    per_sample = block_size if isinstance(block_size, tuple) else (block_size,)
+    if len(per_sample) != len(degrees):
+        raise ValueError(
+            f"block_size={block_size!r} describes {len(per_sample)} sample(s), but the kernel has "
+            f"degrees={tuple(degrees)!r}: give a tuple of {len(degrees)} sizes"
+        )
+    sizes = [np.asarray(size, dtype=float) for size in per_sample]
+    for size, degree in zip(sizes, degrees, strict=True):
+        if degree < 1:
+            raise ValueError(f"degrees={tuple(degrees)!r} must be at least 1 in each sample")
+        if not size.size or size.min() < degree:
+            raise ValueError(
+                f"block_size={block_size!r} is too small: a kernel of degree {degree} needs blocks of "
+                f"at least {degree} rows"
+            )
+    return sizes
+
+
+@dataclass(frozen=True)
+class FiniteVariance(Assumption):
+    """Clean values have a standard deviation of at most `sd`, and nothing more is known.
+
+    Parameters
+    ----------
+    sd : float
+        Bound on the standard deviation of the kernel's values.
+    zetas : sequence or mapping of float, optional
+        Variances of the kernel's projections (ζ), which make the variance of a block estimate exact.
+        One sample: ``ζ_1, ..., ζ_d``. Several samples: ``{(c_1, ..., c_p): ζ}``, the covariance of two
+        kernel values that share ``c_s`` rows of sample ``s``, for every ``c`` but ``(0, ..., 0)``.
+
+    Examples
+    --------
+    The variance kernel ``(z - z')² / 2`` on standard normal rows has ζ = (1/2, 2):
+
+    >>> exact = FiniteVariance(2**0.5, zetas=(0.5, 2.0))
+    >>> round(float(exact.tail(11, degrees=(2,)).sd) ** 2, 12)  # 2 / (B - 1)
+    0.2
+    >>> exact.scaled(3.0).zetas
+    (4.5, 18.0)
+    """
+
+    sd: float
+    zetas: Any = None
+
+    def __post_init__(self) -> None:
+        """Check the parameters and freeze `zetas`."""
+        object.__setattr__(self, "sd", _positive("sd", self.sd))
+        if self.zetas is None:
+            return
+        if isinstance(self.zetas, Mapping):
+            frozen: Any = tuple(sorted((tuple(key), float(z)) for key, z in self.zetas.items()))
+        else:
+            frozen = tuple(z if isinstance(z, tuple) else float(z) for z in self.zetas)
+        object.__setattr__(self, "zetas", frozen)
+        values = [z for _, z in self._projections()]
+        if not values or not all(math.isfinite(z) and z >= 0 for z in values) or max(values) == 0:
+            raise ValueError(f"zetas={self.zetas!r} must be finite and non-negative, and not all zero")
+        if max(values) > self.sd**2 * (1 + 1e-9):
+            raise ValueError(
+                f"zetas={self.zetas!r} exceed the kernel's variance sd²={self.sd**2!r}: the last ζ is "
+                f"that variance, so sd={math.sqrt(max(values))!r} is the smallest that works"
+            )
+
+    def _projections(self) -> list[tuple[tuple[int, ...], float]]:
+        """List the ζ with the numbers of shared rows they belong to."""
+        zetas = tuple(self.zetas)
+        if isinstance(zetas[0], tuple) if zetas else False:
+            return [(key, z) for key, z in zetas]
+        return [((c + 1,), z) for c, z in enumerate(zetas)]
+
+    def scaled(self, factor: float) -> Self:
+        """Return the assumption that holds for the values multiplied by `factor`."""
+        size = _positive("factor", abs(factor))
+        if self.zetas is None:
+            return replace(self, sd=self.sd * size)
+        if isinstance(self.zetas[0], tuple):
+            zetas: Any = {key: z * size**2 for key, z in self.zetas}
+        else:
+            zetas = [z * size**2 for z in self.zetas]
+        return replace(self, sd=self.sd * size, zetas=zetas)
+
+    def describe(self) -> str:
+        """Say the assumption in a few words."""
+        return f"sd ≤ {self.sd:.6g}"
+
+    def _kernel_sd(self) -> float:
+        return self.sd
+
+    def _block_variance(self, sizes: Sequence[Floats], degrees: Sequence[int]) -> Floats:
+        general = super()._block_variance(sizes, degrees)
+        if self.zetas is None:
+            return general
+        projections = dict(self._projections())
+        expected = [c for c in np.ndindex(*(d + 1 for d in degrees)) if any(c)]
+        if set(projections) != set(expected):
+            raise ValueError(
+                f"zetas={self.zetas!r} do not fit degrees={tuple(degrees)!r}: give one ζ for each of {sorted(expected)}"
+            )
+        exact = sum(
+            zeta * math.prod(map(_share_probability, sizes, degrees, shared)) for shared, zeta in projections.items()
+        )
+        return np.minimum(exact, general)
+
+
+def _share_probability(size: Floats, degree: int, shared: int) -> Floats:
+    """Probability that two tuples of a block have `shared` rows in common: C(d,c)C(B-d,d-c)/C(B,d)."""
+    chance = np.full_like(size, math.comb(degree, shared))
+    for i in range(degree - shared):
+        chance = chance * (size - degree - i) / (i + 1)
+    for i in range(degree):
+        chance = chance * (i + 1) / (size - i)
+    return chance
+
+
+@dataclass(frozen=True)
+class SubGaussian(Assumption):
+    """Clean values, once centred, are sub-Gaussian: ``E exp(s·(h - θ)) <= exp(s²·scale²/2)``.
+
+    Parameters
+    ----------
+    scale : float
+        The sub-Gaussian scale (ρ), itself a bound on the standard deviation.
+
+    Examples
+    --------
+    >>> round(float(SubGaussian(1.0).tail(100).one(1e-4)), 4)
+    0.4292
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        """Check the scale."""
+        object.__setattr__(self, "scale", _positive("scale", self.scale))
+
+    def scaled(self, factor: float) -> Self:
+        """Return the assumption that holds for the values multiplied by `factor`."""
+        return replace(self, scale=self.scale * _positive("factor", abs(factor)))
+
+    def describe(self) -> str:
+        """Say the assumption in a few words."""
+        return f"sub-Gaussian scale ≤ {self.scale:.6g}"
+
+    def _kernel_sd(self) -> float:
+        return self.scale
+
+    def _rows(self, n_tuples: Floats, block_sd: Floats, *, is_mean: bool) -> tuple[Row, ...]:
+        return (Exponential(self.scale / np.sqrt(n_tuples)),)
+
+
+@dataclass(frozen=True)
+class Bounded(Assumption):
+    """Clean values lie in ``[low, high]``: anything outside is provably corrupt.
+
+    Parameters
+    ----------
+    low, high : float
+        The bounds.
+    variance : float, optional
+        Bound on the variance, at most ``(high - low)² / 4``; with it Bernstein's inequality applies.
+
+    Examples
+    --------
+    >>> round(float(Bounded(0, 1).tail(100).one(0.01)), 4)
+    0.1517
+    >>> round(float(Bounded(0, 1, variance=0.01).tail(100).one(0.01)), 4)
+    0.0494
+    """
+
+    low: float
+    high: float
+    variance: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the bounds and the variance."""
+        for name in ("low", "high"):
+            if isinstance(getattr(self, name), bool | str | complex) or not np.isscalar(getattr(self, name)):
+                raise TypeError(f"{name}={getattr(self, name)!r} must be a number")
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise ValueError(
+                f"low={self.low!r}, high={self.high!r}: both must be finite and low < high, for instance Bounded(0, 1)"
+            )
+        if self.variance is not None:
+            object.__setattr__(self, "variance", _positive("variance", self.variance))
+            if self.variance > self.width**2 / 4 * (1 + 1e-9):
+                raise ValueError(
+                    f"variance={self.variance!r} is impossible in [{self.low!r}, {self.high!r}]: it is "
+                    f"at most (high - low)²/4 = {self.width**2 / 4!r}"
+                )
+
+    @property
+    def width(self) -> float:
+        """Length of the interval."""
+        return self.high - self.low
+
+    def scaled(self, factor: float) -> Self:
+        """Return the assumption that holds for the values multiplied by `factor`."""
+        size = _positive("factor", abs(factor))
+        low, high = sorted((self.low * factor, self.high * factor))
+        variance = None if self.variance is None else self.variance * size**2
+        return replace(self, low=low, high=high, variance=variance)
+
+    def describe(self) -> str:
+        """Say the assumption in a few words."""
+        text = f"values in [{self.low:.6g}, {self.high:.6g}]"
+        return text if self.variance is None else f"{text} and variance ≤ {self.variance:.6g}"
+
+    def _kernel_sd(self) -> float:
+        return self.width / 2 if self.variance is None else math.sqrt(self.variance)
+
+    def _rows(self, n_tuples: Floats, block_sd: Floats, *, is_mean: bool) -> tuple[Row, ...]:
+        hoeffding = Hoeffding(self.width / (2 * np.sqrt(n_tuples)), self.width)
+        if self.variance is None:
+            return (hoeffding,)
+        return hoeffding, Bernstein(self.width / n_tuples, self.variance / n_tuples)
+
+
+@dataclass(frozen=True)
+class FiniteKurtosis(Assumption):
+    """Clean values have a kurtosis of at most `kurtosis`, and a standard deviation of at most `sd`.
+
+    Without `sd` the certificate is σ-free: the rows themselves give an upper bound on the standard
+    deviation, for a share of the failure probability.
+
+    Parameters
+    ----------
+    kurtosis : float
+        Bound (κ) on ``E(h - θ)⁴ / Var(h)²``, at least 1; 3 for a normal law.
+    sd : float, optional
+        Bound on the standard deviation.
+
+    Notes
+    -----
+    Two rows besides the variance's. Markov on the fourth moment of an average of n independent
+    values, ``sd⁴·(κ + 3(n-1))/n³``, which holds for U-statistics by Hoeffding's averaging; and, for
+    means, Berry-Esseen with ``E|Z|³ <= √κ`` for standardised Z.
+
+    Examples
+    --------
+    >>> heavy, light = FiniteVariance(1.0), FiniteKurtosis(3.0, sd=1.0)
+    >>> round(float(heavy.tail(100).two(0.01)), 3), round(float(light.tail(100).two(0.01)), 3)
+    (1.0, 0.416)
+    """
+
+    kurtosis: float
+    sd: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        object.__setattr__(self, "kurtosis", _positive("kurtosis", self.kurtosis))
+        if self.kurtosis < 1:
+            raise ValueError(f"kurtosis={self.kurtosis!r} is impossible: it is at least 1 for any law")
+        if self.sd is not None:
+            object.__setattr__(self, "sd", _positive("sd", self.sd))
+
+    def scaled(self, factor: float) -> Self:
+        """Return the assumption that holds for the values multiplied by `factor`."""
+        size = _positive("factor", abs(factor))
+        return self if self.sd is None else replace(self, sd=self.sd * size)
+
+    def describe(self) -> str:
+        """Say the assumption in a few words."""
+        text = f"kurtosis ≤ {self.kurtosis:.6g}"
+        return text if self.sd is None else f"{text} and sd ≤ {self.sd:.6g}"
+
+    def _kernel_sd(self) -> float:
+        if self.sd is None:
+            raise ValueError(
+                f"{self!r} has no sd, so block tails have no scale: give sd, or use "
+                "outvote.certificate.sigma_free_radius, which bounds it from the rows"
+            )
+        return self.sd
+
+    def _rows(self, n_tuples: Floats, block_sd: Floats, *, is_mean: bool) -> tuple[Row, ...]:
+        moment = self._kernel_sd() ** 4 * (self.kurtosis + 3 * (n_tuples - 1)) / n_tuples**3
+        fourth = FourthMoment(moment)
+        if not is_mean:
+            return (fourth,)
+        return fourth, NearNormal(block_sd, BERRY_ESSEEN * np.sqrt(self.kurtosis / n_tuples))
+
+
+def one_assumption(assume: object) -> Assumption:
+    """Refuse anything but one assumption."""
+    if not isinstance(assume, Assumption):
+        raise TypeError(
+            f"assume={assume!r} must be None, FiniteVariance(sd), SubGaussian(scale), Bounded(low, high) "
+            "or FiniteKurtosis(kurtosis, sd)"
+        )
+    return assume

@@ -1,0 +1,1 @@
+"""Cutting rows into blocks: how many, and which row goes where."""

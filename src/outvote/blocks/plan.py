@@ -1,0 +1,274 @@
+"""A plan: how many blocks, of what size, why, and what they survive."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from outvote.blocks.partition import Partition, PartitionKind, Remainder, Rng, draw, seed_of
+
+Grid = Literal["full", "diagonal", "separate"]
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """The blocks of one sample.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows in the sample (n).
+    n_blocks : int
+        Blocks (K).
+    n_corrupt : int
+        Rows that may be corrupt (n_O).
+    degree : int
+        Rows the kernel takes from this sample at a time (d): the fewest a block must hold.
+    remainder : {"drop", "spread"}
+        Whether the rows that K blocks of equal size do not take are left out or dealt one to a block.
+    method : str
+        How the number of blocks was chosen.
+    reason : str
+        Why it came out as it did.
+    sizes : tuple of int or None
+        The smallest and largest block, where a hash has dealt the rows.
+    n_in_small_blocks : int
+        Rows of blocks that a hash has left too small to vote.
+    vote : {"median", "soft", "clipped"}
+        How the block values become one.
+
+    Examples
+    --------
+    >>> import outvote as ov
+    >>> plan = ov.BlockPlan(n_rows=1000, n_blocks=41, n_corrupt=10)
+    >>> print(plan)
+    41 blocks of 24
+    >>> plan.block_size, plan.n_left_out, plan.survives
+    (24, 16, 20)
+    >>> print(plan.explain())
+    1000 rows go into 41 blocks of 24.
+    16 rows outside these blocks are left out.
+    The number of blocks was given.
+    The clean blocks outvote up to 20 corrupt rows, wherever they sit; 10 may be there.
+    """
+
+    n_rows: int
+    n_blocks: int
+    n_corrupt: int
+    degree: int = 1
+    remainder: Remainder = "drop"
+    method: str = "given"
+    reason: str = "The number of blocks was given."
+    sizes: tuple[int, int] | None = None
+    n_in_small_blocks: int = 0
+    vote: str = "median"
+
+    @property
+    def size_range(self) -> tuple[int, int]:
+        """The smallest and largest number of rows in a block."""
+        spread = self.remainder == "spread" and self.n_rows % self.n_blocks > 0
+        return self.sizes or (self.block_size, self.block_size + spread)
+
+    @property
+    def block_size(self) -> int:
+        """Rows in a block (B), rounded down where blocks differ."""
+        return self.n_rows // self.n_blocks
+
+    @property
+    def n_left_out(self) -> int:
+        """Rows in no block."""
+        if self.sizes is not None:
+            return self.n_in_small_blocks
+        return self.n_rows % self.n_blocks if self.remainder == "drop" else 0
+
+    @property
+    def survives(self) -> int:
+        """The most corrupt rows that leave the clean blocks in the majority, wherever they sit."""
+        return (self.n_blocks - 1) // 2
+
+    @property
+    def holds(self) -> bool:
+        """Whether the clean blocks are in the majority when `n_corrupt` rows are corrupt."""
+        return self.n_corrupt <= self.survives
+
+    def partition(self, rng: Rng = None, kind: PartitionKind = "random", *, one_pass: bool = False) -> Partition:
+        """Deal the rows into blocks.
+
+        Parameters
+        ----------
+        rng : int, Generator or None
+            Seed.
+        kind : {"random", "uniform", "hash", "contiguous"}
+            How; none looks at the values.
+        one_pass : bool
+            Permit partitions that add up blocks in one pass, which are right for sums only.
+
+        Returns
+        -------
+        Partition
+            A sequence: item k holds the row numbers of block k.
+
+        Examples
+        --------
+        >>> blocks = BlockPlan(n_rows=100, n_blocks=27, n_corrupt=3).partition(rng=0)
+        >>> len(blocks), len(blocks[0]), len(blocks.left_out)
+        (27, 3, 19)
+        """
+        return draw(kind, self.n_rows, self.n_blocks, seed_of(rng), remainder=self.remainder, one_pass=one_pass)
+
+    def explain(self) -> str:
+        """Say in plain sentences how many blocks there are, why, and what they survive."""
+        return "\n".join([*self._layout(), self.reason, self._survival()])
+
+    def _layout(self) -> list[str]:
+        lines = [f"{_count(self.n_rows, 'row')} {'goes' if self.n_rows == 1 else 'go'} into {self._blocks()}."]
+        if self.n_left_out:
+            lines.append(f"{_count(self.n_left_out, 'row')} outside these blocks {_are(self.n_left_out)} left out.")
+        return lines
+
+    def _survival(self) -> str:
+        if self.holds and self.vote != "median":
+            return f"The {self.vote} vote is tuned to {_count(self.n_corrupt, 'corrupt row')}, wherever they sit."
+        if self.holds:
+            return (
+                f"The clean blocks outvote up to {_count(self.survives, 'corrupt row')}, wherever they sit; "
+                f"{self.n_corrupt} may be there."
+            )
+        return (
+            f"These blocks survive {_count(self.survives, 'corrupt row')} at most, but {self.n_corrupt} may be there: "
+            f"nothing is guaranteed. More than {2 * self.n_corrupt} blocks are needed."
+        )
+
+    def __str__(self) -> str:
+        if self.vote == "median":
+            return self._blocks()
+        voters = _count(self.n_blocks, "row") if self.size_range == (1, 1) else self._blocks()
+        return f"{self.vote} vote of {voters}"
+
+    def _blocks(self) -> str:
+        small, large = self.size_range
+        size = f"{small}" if small == large else f"{small} {'or' if large == small + 1 else 'to'} {large}"
+        return f"{_count(self.n_blocks, 'block')} of {size}"
+
+
+@dataclass(frozen=True)
+class GridPlan:
+    """The blocks of several samples, and which combinations of them vote.
+
+    Attributes
+    ----------
+    samples : tuple of BlockPlan
+        One plan for each sample.
+    grid : {"full", "diagonal", "separate"}
+        Every combination of blocks votes (MoU₂), the k-th blocks of all samples together (MoU₂ on
+        the diagonal), or each sample votes on its own (MoM - MoM).
+
+    Examples
+    --------
+    >>> import outvote as ov
+    >>> plan = ov.plan_blocks((1000, 2000), 0.01, degree=(1, 1), grid="full")
+    >>> print(plan)
+    99 blocks of 10 × 199 blocks of 10
+    >>> [one.n_blocks for one in plan.samples]
+    [99, 199]
+    """
+
+    samples: tuple[BlockPlan, ...]
+    grid: Grid
+
+    @property
+    def vote(self) -> str:
+        """How the block values become one; "mixed" where the samples vote separately and not alike."""
+        votes = {plan.vote for plan in self.samples}
+        return votes.pop() if len(votes) == 1 else "mixed"
+
+    @property
+    def n_rows(self) -> tuple[int, ...]:
+        """Rows in each sample."""
+        return tuple(plan.n_rows for plan in self.samples)
+
+    @property
+    def n_blocks(self) -> tuple[int, ...]:
+        """Blocks of each sample."""
+        return tuple(plan.n_blocks for plan in self.samples)
+
+    @property
+    def block_size(self) -> tuple[int, ...]:
+        """Rows in a block of each sample."""
+        return tuple(plan.block_size for plan in self.samples)
+
+    @property
+    def n_corrupt(self) -> tuple[int, ...]:
+        """Rows of each sample that may be corrupt."""
+        return tuple(plan.n_corrupt for plan in self.samples)
+
+    @property
+    def n_left_out(self) -> tuple[int, ...]:
+        """Rows of each sample in no block."""
+        return tuple(plan.n_left_out for plan in self.samples)
+
+    @property
+    def n_votes(self) -> int:
+        """How many values the median is taken of (of each sample, when they vote separately: the sum)."""
+        if self.grid == "full":
+            return math.prod(self.n_blocks)
+        return self.n_blocks[0] if self.grid == "diagonal" else sum(self.n_blocks)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the clean votes are in the majority when `n_corrupt` rows of each sample are corrupt."""
+        return majority(self.n_blocks, self.n_corrupt, self.grid)
+
+    def partition(self, rng: Rng = None, kind: PartitionKind = "random") -> tuple[Partition, ...]:
+        """Deal the rows of each sample into its blocks, independently."""
+        seed = seed_of(rng)
+        return tuple(
+            draw(kind, plan.n_rows, plan.n_blocks, seed, stream=s, remainder=plan.remainder)
+            for s, plan in enumerate(self.samples)
+        )
+
+    def explain(self) -> str:
+        """Say in plain sentences how many blocks there are, why, and what they survive."""
+        lines = []
+        for number, plan in enumerate(self.samples, 1):
+            lines += [f"Sample {number}: {line}" for line in plan._layout()]
+        if self.grid == "separate":
+            lines += [
+                f"Sample {number}: {plan.reason} {plan._survival()}" for number, plan in enumerate(self.samples, 1)
+            ]
+            return "\n".join(lines)
+        lines.append(self.samples[0].reason)
+        votes = f"{_count(self.n_votes, 'combination')} of blocks" if self.grid == "full" else "blocks in step"
+        corrupt = " and ".join(map(str, self.n_corrupt))
+        if self.holds:
+            lines.append(f"The {votes} vote; the clean ones outvote {corrupt} corrupt rows, wherever they sit.")
+        else:
+            lines.append(f"The {votes} vote, but {corrupt} corrupt rows can reach half of them: nothing is guaranteed.")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        joint = {"full": " × ", "diagonal": " with ", "separate": " and "}[self.grid]
+        return joint.join(map(str, self.samples))
+
+
+Plan = BlockPlan | GridPlan
+
+
+def majority(n_blocks: Sequence[int], n_corrupt: Sequence[int], grid: str) -> bool:
+    """Whether corrupt rows, one in a block, leave the clean votes in the majority."""
+    if grid == "separate":
+        return all(2 * c < k for k, c in zip(n_blocks, n_corrupt, strict=True))
+    if grid == "full":
+        clean = math.prod(max(k - c, 0) for k, c in zip(n_blocks, n_corrupt, strict=True))
+        return 2 * clean > math.prod(n_blocks)
+    return 2 * sum(n_corrupt) < min(n_blocks)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"

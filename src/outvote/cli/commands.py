@@ -1,0 +1,469 @@
+"""The command line: ``outvote mean``, ``compare``, ``report``, ``plan``, ``suspects``, ``demo``, ``reproduce``.
+
+Exit codes: 0 fine; 1 answered, but something has no interval or could not be done; 2 wrong usage or unreadable data.
+Everything but typer is imported by the command that needs it, so that ``outvote --help`` is quick.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+try:
+    import typer
+except ModuleNotFoundError:  # pragma: no cover - tested in an environment without it
+    sys.exit("the command line needs typer and rich: pip install 'outvote[cli]'")
+
+if TYPE_CHECKING:
+    from outvote.cli.answers import Asked
+
+app = typer.Typer(
+    help="Means, U-statistics and learners that hold when part of the data is corrupt.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+class Vote(StrEnum):
+    """How block values become one."""
+
+    auto = "auto"
+    median = "median"
+    soft = "soft"
+    clipped = "clipped"
+
+
+class Nan(StrEnum):
+    """What rows without a number are."""
+
+    refuse = "raise"
+    omit = "omit"
+    corrupt = "corrupt"
+
+
+class Format(StrEnum):
+    """Kinds of files."""
+
+    csv = "csv"
+    tsv = "tsv"
+    jsonl = "jsonl"
+    parquet = "parquet"
+    arrow = "arrow"
+
+
+_KNOWN = "What is known of the good rows"
+_OUTPUT = "Output"
+Files = Annotated[
+    list[str],
+    typer.Argument(metavar="FILE", help="CSV, TSV, JSON lines, Parquet or Arrow files, globs, or - for stdin."),
+]
+Column = Annotated[str, typer.Option("--value", metavar="COLUMN", help="The column of numbers.")]
+Keys = Annotated[
+    list[str] | None, typer.Option("--by", metavar="COLUMN", help="One answer for each value of it; may be repeated.")
+]
+Corrupt = Annotated[
+    str,
+    typer.Option(
+        "--contamination",
+        metavar="SHARE|ROWS|auto",
+        help="How many rows may be corrupt: 0.01 or 1% of them, 50 of each group, or auto where that is unknown.",
+    ),
+]
+Confidence = Annotated[float, typer.Option(help="Confidence of each interval.")]
+Sd = Annotated[
+    float | None, typer.Option("--sd", rich_help_panel=_KNOWN, help="Their standard deviation is at most this.")
+]
+Bounds = Annotated[
+    tuple[float, float] | None,
+    typer.Option("--bounds", metavar="LOW HIGH", rich_help_panel=_KNOWN, help="They lie between these."),
+]
+Kurtosis = Annotated[
+    float | None, typer.Option("--kurtosis", rich_help_panel=_KNOWN, help="Their kurtosis is at most this.")
+]
+Scale = Annotated[
+    float | None, typer.Option("--scale", rich_help_panel=_KNOWN, help="They are sub-Gaussian with this scale.")
+]
+Voting = Annotated[Vote, typer.Option("--vote", help="How block values become one; auto takes the smallest radius.")]
+Missing = Annotated[
+    Nan,
+    typer.Option("--nan", help="Rows without a number are an error, are left out, or count as corrupt."),
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same numbers.")]
+Kind = Annotated[
+    Format | None, typer.Option("--format", help="What the files are, if their names do not say; stdin is CSV.")
+]
+AsJson = Annotated[bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print one JSON object.")]
+AsCsv = Annotated[bool, typer.Option("--csv", rich_help_panel=_OUTPUT, help="Print CSV.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        import outvote
+
+        typer.echo(f"outvote {outvote.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None: ...
+
+
+@app.command()
+def mean(
+    files: Files,
+    value: Column,
+    by: Keys = None,
+    contamination: Corrupt = "0.01",
+    confidence: Confidence = 0.95,
+    sd: Sd = None,
+    bounds: Bounds = None,
+    kurtosis: Kurtosis = None,
+    scale: Scale = None,
+    vote: Voting = Vote.auto,
+    row_id: Annotated[
+        str | None,
+        typer.Option(
+            "--row-id",
+            metavar="COLUMN",
+            help="Deal rows by this column of integers: their order does not matter, and they stay in their files.",
+        ),
+    ] = None,
+    nan: Missing = Nan.refuse,
+    seed: Seed = 0,
+    sensitivity: Annotated[
+        bool, typer.Option("--sensitivity", help="Show also how the answer depends on the number of corrupt rows.")
+    ] = False,
+    kind: Kind = None,
+    json: AsJson = False,
+    csv: AsCsv = False,
+) -> None:
+    """Estimate a mean, plain and robust, and say how far off it can be.
+
+    plain: the average of all rows that are numbers. low, high: the interval,
+    for as many corrupt rows as --contamination says. grounds: certified, or
+    plug-in where the scale was estimated. survives: how many corrupt rows the
+    good blocks outvote.
+    """
+    from outvote.cli import answers, printing
+    from outvote.data import files as reading
+
+    form = _form(json, csv)
+    asked = _asked(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed)
+    if row_id is not None and sensitivity:
+        raise ValueError("--row-id leaves the rows in their files, --sensitivity needs them in memory: take one")
+    if row_id is not None and asked.contamination == "auto":
+        raise ValueError("--row-id leaves the rows in their files, --contamination auto needs them in memory: take one")
+    with reading.Source(files, kind) as source, printing.working(f"reading {source}") as progress:
+        if row_id is not None:
+            answer = answers.means_by_id(source, value, _once(by), row_id, asked)
+        else:
+            columns = source.columns(value, _once(by))
+            answer = answers.means(columns, asked, str(source), levels=sensitivity, progress=progress)
+    raise typer.Exit(printing.show(answer, form))
+
+
+@app.command()
+def compare(
+    files: Files,
+    value: Column,
+    by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="The column that names the variant.")],
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this one; the first by default.")
+    ] = None,
+    contamination: Corrupt = "0.01",
+    confidence: Confidence = 0.95,
+    sd: Sd = None,
+    bounds: Bounds = None,
+    kurtosis: Kurtosis = None,
+    scale: Scale = None,
+    vote: Voting = Vote.auto,
+    nan: Missing = Nan.refuse,
+    seed: Seed = 0,
+    kind: Kind = None,
+    json: AsJson = False,
+    csv: AsCsv = False,
+) -> None:
+    """Compare variants with a baseline, and say how many corrupt rows it takes to overturn the conclusion."""
+    from outvote.cli import answers, printing
+    from outvote.data import files as reading
+
+    form = _form(json, csv)
+    if by == value:
+        raise ValueError(f"--by {by} and --value {value} are the same column: --by is the one that names the variant")
+    asked = _asked(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed)
+    with reading.Source(files, kind) as source, printing.working(f"reading {source}") as progress:
+        columns = source.columns(value, (by,))
+        answer = answers.compare(columns, asked, str(source), baseline=baseline, progress=progress)
+    raise typer.Exit(printing.show(answer, form))
+
+
+@app.command()
+def report(
+    context: typer.Context,
+    files: Files,
+    value: Column,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="COLUMN", help="The column that names the variant; else one mean.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("report.html"),
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this one; the first by default.")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", help="Without --by: is the mean above this number? 0 by default.")
+    ] = None,
+    contamination: Corrupt = "0.01",
+    confidence: Confidence = 0.95,
+    sd: Sd = None,
+    bounds: Bounds = None,
+    kurtosis: Kurtosis = None,
+    scale: Scale = None,
+    vote: Voting = Vote.auto,
+    nan: Missing = Nan.refuse,
+    seed: Seed = 0,
+    kind: Kind = None,
+) -> None:
+    """Write a page for people: the answer, what it takes to overturn it, and how it came about.
+
+    One HTML file that needs no network. The answer is printed, too.
+    """
+    from outvote.cli import printing
+    from outvote.cli.report import write_report
+    from outvote.data import files as reading
+
+    asked = _asked(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed)
+    with reading.Source(files, kind) as source, printing.working(f"reading {source}") as progress:
+        written = write_report(
+            output,
+            source.columns(value, () if by is None else (by,)),
+            asked,
+            str(source),
+            inputs=source.files,
+            command=_typed(context),
+            baseline=baseline,
+            threshold=threshold,
+            progress=progress,
+        )
+    printing.write("".join(f"{printing.clean(sentence, None)}\n" for sentence in written.sentences))
+    printing.message(f"written to {written.path}")
+    raise typer.Exit(0 if written.complete else 1)
+
+
+@app.command()
+def plan(
+    rows: Annotated[int, typer.Option("--rows", min=1, help="How many rows there will be.")],
+    contamination: Corrupt = "0.01",
+    confidence: Confidence = 0.95,
+    sd: Sd = None,
+    bounds: Bounds = None,
+    kurtosis: Kurtosis = None,
+    scale: Scale = None,
+    vote: Voting = Vote.auto,
+    json: AsJson = False,
+    csv: AsCsv = False,
+) -> None:
+    """Say before there are rows how close a mean will be, and what would bring it closer."""
+    from outvote.cli import answers, printing
+
+    form = _form(json, csv)
+    asked = _asked(contamination, confidence, sd, bounds, kurtosis, scale, vote, Nan.refuse, 0)
+    raise typer.Exit(printing.show(answers.plan(rows, asked), form))
+
+
+@app.command()
+def suspects(
+    files: Files,
+    value: Column,
+    by: Keys = None,
+    top: Annotated[int, typer.Option("--top", min=1, help="How many rows to list.")] = 20,
+    partitions: Annotated[int, typer.Option("--partitions", min=1, help="How often the rows are dealt.")] = 200,
+    contamination: Corrupt = "0.01",
+    seed: Seed = 0,
+    kind: Kind = None,
+    json: AsJson = False,
+    csv: AsCsv = False,
+) -> None:
+    """List the rows that look corrupt, by how often their block is voted out over many partitions.
+
+    Cells that are no numbers come first. A high score is a reason to look at a row, not a proof.
+    """
+    from outvote.cli import answers, printing
+    from outvote.data import files as reading
+
+    form = _form(json, csv)
+    asked = _asked(contamination, 0.95, None, None, None, None, Vote.median, Nan.corrupt, seed)
+    with reading.Source(files, kind) as source, printing.working(f"reading {source}") as progress:
+        columns = source.columns(value, _once(by))
+        answer = answers.suspects(columns, asked, str(source), top=top, partitions=partitions, progress=progress)
+    raise typer.Exit(printing.show(answer, form))
+
+
+@app.command()
+def demo(
+    figure: Annotated[Path, typer.Option("--figure", help="Where the figure goes.")] = Path("demo.png"),
+) -> None:
+    """Spoil a data set, and see which estimates stay near the truth."""
+    from outvote.cli.demo import main as run
+
+    run(["--figure", str(figure)])
+
+
+@app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="What to run; everything by default.")
+    ] = None,
+    runs: Annotated[int | None, typer.Option(min=2, help="Repetitions; the paper's own number by default.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 for one a core. Results do not depend on it.")] = 1,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for figures, numbers, pages.")] = Path("out"),
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs and settings: under a minute.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run again what is already in the folder.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
+) -> None:
+    """Make every figure, table and experiment of the paper anew, and say what holds and what does not.
+
+    Each experiment writes a figure (PNG, SVG), its numbers (CSV, JSON) and a verdict; at the end come index.html and
+    report.md. What is finished is kept when you interrupt it, and the next call goes on from there.
+    """
+    from outvote.paper.experiments import command
+
+    if list_:
+        command.show_list()
+        return
+    raise typer.Exit(
+        command.reproduce(names or None, runs=runs, seed=seed, jobs=jobs, folder=output, quick=quick, fresh=fresh)
+    )
+
+
+def _form(json: bool, csv: bool) -> str:
+    if json and csv:
+        raise ValueError("--json and --csv do not go together: take one")
+    return "json" if json else "csv" if csv else "table"
+
+
+def _typed(context: typer.Context) -> str:
+    """Return the command with the options that were given, in words that a shell takes as they are."""
+    import shlex
+
+    options, files = [], []
+    for parameter in context.command.params:
+        name, given = str(parameter.name), context.params.get(str(parameter.name))
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        words = [str(one) for one in (given if isinstance(given, (list, tuple)) else [given])]
+        if parameter.param_type_name == "argument":
+            files = words
+        else:
+            options += [parameter.opts[0], *words]
+    dashed = any(file.startswith("-") and file != "-" for file in files)
+    words = [*options, "--", *files] if dashed else [*files, *options]
+    return shlex.join(["outvote", str(context.info_name), *words])
+
+
+def _once(by: list[str] | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(by or ()))
+
+
+def _asked(
+    contamination: str,
+    confidence: float,
+    sd: float | None,
+    bounds: tuple[float, float] | None,
+    kurtosis: float | None,
+    scale: float | None,
+    vote: Vote,
+    nan: Nan,
+    seed: int,
+) -> Asked:
+    """Read the options that the commands share."""
+    from outvote.blocks.choose import log_delta_of
+    from outvote.cli.answers import Asked
+    from outvote.contamination import Contamination
+
+    amount = _amount(contamination)
+    if amount != "auto":
+        Contamination(amount)  # raises where there is no such thing
+    log_delta_of(confidence)
+    assume = _assumption(sd, bounds, kurtosis, scale)
+    return Asked(
+        contamination=amount,
+        confidence=confidence,
+        assume=assume,
+        vote=vote.value,
+        nan=nan.value,
+        seed=seed,
+    )
+
+
+def _amount(text: str) -> Any:
+    """Read a share (0.01 or 1%), a number of rows, or "auto"."""
+    given = text.strip()
+    try:
+        if given == "auto":
+            return given
+        if given.endswith("%"):
+            from fractions import Fraction
+
+            return float(Fraction(given[:-1].strip()) / 100)
+        return float(given) if set(given) & set(".eE") else int(given)
+    except ValueError:
+        raise ValueError(
+            f"--contamination {text!r} must be a share of the rows (0.01 or 1%), a number of rows (50), or auto"
+        ) from None
+
+
+def _assumption(
+    sd: float | None, bounds: tuple[float, float] | None, kurtosis: float | None, scale: float | None
+) -> Any:
+    """Return the assumption that the options name; an sd may go with bounds or with a kurtosis."""
+    from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
+
+    given = {"--bounds": bounds, "--kurtosis": kurtosis, "--scale": scale}
+    named = [name for name, one in given.items() if one is not None]
+    if len(named) > 1 or (sd is not None and named == ["--scale"]):
+        both = " and ".join([*named, *(["--sd"] if sd is not None else [])])
+        raise ValueError(f"{both} do not go together: take the one that says most")
+    if bounds is not None:
+        if not bounds[0] < bounds[1]:
+            raise ValueError(f"--bounds {bounds[0]:g} {bounds[1]:g}: the first must be smaller than the second")
+        return Bounded(*bounds, variance=None if sd is None else sd**2)
+    if kurtosis is not None:
+        return FiniteKurtosis(kurtosis, sd)
+    if scale is not None:
+        return SubGaussian(scale)
+    return None if sd is None else FiniteVariance(sd)
+
+
+def _is_mistake(error: BaseException) -> bool:
+    """Whether an error is the user's: what outvote refuses, a file that is not there, a package that is missing."""
+    if not isinstance(error, (ValueError, TypeError)):
+        return True
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and str(trace.tb_frame.f_globals.get("__name__", "")).startswith("outvote")
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Run the command line; a user's mistake gets one line on stderr and exit code 2."""
+    try:
+        return app(arguments, prog_name="outvote")
+    except SystemExit as stop:
+        # typer takes a reader that stops reading for a failure.
+        sys.exit(0 if isinstance(stop.__context__, BrokenPipeError) else stop.code)
+    except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:
+        if not _is_mistake(error):
+            raise
+        from outvote.cli.answers import in_options
+
+        typer.echo(f"outvote: {in_options(str(error) or type(error).__name__)}", err=True)
+        sys.exit(2)

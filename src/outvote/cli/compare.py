@@ -1,0 +1,158 @@
+"""``outvote compare``: variants beside a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote.cli.answer import Asked, Progress, Value, finite, in_options, plain_mean, silent
+from outvote.data.files import Columns
+from outvote.estimate.estimate import difference, u_statistic
+from outvote.estimate.result import RobustEstimate
+from outvote.estimate.tolerance import Tolerance, tolerance
+from outvote.plotting.base import spaced
+
+#: How a tolerance begins: B is the larger one, or not.
+_BEATS = {True: "B beats A by ", False: "A beats B by "}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One variant beside the baseline.
+
+    Attributes
+    ----------
+    other : str
+        The variant.
+    n_baseline, n_other : int
+        Rows of the two.
+    plain : float or None
+        Difference of the plain means.
+    difference : Value
+        mean(other) - mean(baseline).
+    lift : Value
+        The same, divided by mean(baseline).
+    superiority : Value
+        Probability that a row of the variant is larger than one of the baseline; equal ones count half.
+    tolerance : int or None
+        Rows that may be corrupt, in both together, without changing which mean is larger; None if that is open anyway.
+    sentence : str
+        The same in words.
+    """
+
+    other: str
+    n_baseline: int
+    n_other: int
+    plain: float | None
+    difference: Value
+    lift: Value
+    superiority: Value
+    tolerance: int | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """Answer of ``outvote compare``."""
+
+    asked: Asked
+    source: str
+    value: str
+    by: str
+    baseline: str
+    left_out: int
+    comparisons: list[Comparison]
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything has an interval."""
+        return all(one.difference.bounded and one.lift.bounded and one.superiority.bounded for one in self.comparisons)
+
+
+def compare(
+    columns: Columns, asked: Asked, source: str, *, baseline: str | None = None, progress: Progress = silent
+) -> Comparisons:
+    """Compare the means of variants with that of a baseline; the smallest label is the baseline by default."""
+    columns.check(asked.nan)
+    (by,) = columns.keys
+    groups, first, left_out = variants(columns, baseline)
+    found = []
+    for other in groups:
+        if other != first:
+            progress(f"{other} against {first}")
+            found.append(_compared(first, groups[first], other, groups[other], asked))
+    return Comparisons(asked, source, columns.name, by, first, left_out, found)
+
+
+def variants(columns: Columns, baseline: str | None) -> tuple[dict[str, NDArray[np.float64]], str, int]:
+    """Return the rows of each variant, the baseline (by default the smallest label), and how many rows have none."""
+    (by,) = columns.keys
+    groups = {group.label[0]: group.values for group in columns.groups()}
+    left_out = len(groups.pop(None, ()))
+    labels = [label for label in groups if label is not None]
+    if len(labels) < 2:
+        there = f"the one value {labels[0]!r}" if labels else "no value"
+        raise ValueError(f"--by {by} has {there}, but a comparison needs two")
+    first = labels[0] if baseline is None else _among(baseline, labels, by)
+    return {label: groups[label] for label in labels}, first, left_out
+
+
+def _among(baseline: str, labels: list[str], by: str) -> str:
+    if baseline not in labels:
+        import difflib
+
+        near = difflib.get_close_matches(baseline, labels, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, labels[:20]))}"
+        raise ValueError(f"--baseline {baseline!r} is no value of {by!r}: {hint}")
+    return baseline
+
+
+def _compared(baseline: str, a: NDArray[np.float64], other: str, b: NDArray[np.float64], asked: Asked) -> Comparison:
+    level = {"contamination": asked.contamination, **asked.options}
+    gap = _or_why(lambda: difference(a, b, **level))
+    lift = _or_why(lambda: difference(a, b, relative=True, **level))
+    # Of the kernel's values it is known that they lie between 0 and 1, whatever is assumed of the rows.
+    ranks = level | {"assume": None, "vote": "auto" if asked.vote == "median" else asked.vote}
+    superiority = _or_why(lambda: u_statistic(a, b, kernel="auc", grid="diagonal", **ranks))
+    try:
+        rows, sentence = _stands(tolerance(a, b, **asked.options), baseline, other, gap, asked)
+    except ValueError as error:
+        why = in_options(str(error)).removesuffix(".")
+        rows, sentence = None, f"How many corrupt rows it takes to overturn this cannot be said: {why}."
+    plain_a, plain_b = plain_mean(a), plain_mean(b)
+    plain = None if plain_a is None or plain_b is None else finite(plain_b - plain_a)
+    return Comparison(other, len(a), len(b), plain, gap, lift, superiority, rows, sentence)
+
+
+def _or_why(estimate: Callable[[], RobustEstimate]) -> Value:
+    try:
+        return Value.of(estimate())
+    except ValueError as error:
+        return Value.missing(error)
+
+
+def _stands(found: Tolerance, baseline: str, other: str, gap: Value, asked: Asked) -> tuple[int | None, str]:
+    """How many corrupt rows the conclusion survives, and the same in words, with the names of the variants.
+
+    Where rows are corrupt for certain, it must survive as many as the estimate in the sentence allows for. Where it
+    does not survive as many as the interval `gap` allows for, the sentence says so.
+    """
+    certain = int(np.sum(found.estimate.plan.n_corrupt))
+    if found.rows is None or found.rows < certain:
+        others = "no other row" if certain else "none"
+        which = f"whether {other} or {baseline} is larger"
+        return None, f"These {spaced(found.n_rows)} rows do not settle {which}, even if {others} is corrupt."
+    larger = found.claim == "difference > 0"
+    winner, loser = (other, baseline) if larger else (baseline, other)
+    if gap.low is None or gap.high is None or (gap.low > 0 if larger else gap.high < 0):
+        return found.rows, f"{winner} beats {loser} by {str(found).removeprefix(_BEATS[larger])}"
+    few = f"no more than {spaced(found.rows)} of the {spaced(found.n_rows)} rows were" if found.rows else "no row were"
+    settled = gap.high < 0 if larger else gap.low > 0
+    now = f"{loser} beats {winner}" if settled else f"it is not settled whether {other} or {baseline} is larger"
+    return (
+        found.rows,
+        f"With --contamination {asked.contamination} {now}; if {few} corrupt, {winner} would beat {loser}.",
+    )

@@ -1,0 +1,354 @@
+"""Answers on the terminal and for machines: tables, JSON, CSV.
+
+Standard output has the answer and nothing else; what is worth a remark goes to standard error. There are no colours and
+no progress in a pipe, no colours where NO_COLOR is set, and a reader that stops reading is no error.
+
+``--json`` prints one object: `outvote` (version), `command`, what was asked, and the lines of the answer under a name
+of their own; what is unknown or infinite is null. ``--csv`` prints these lines, with names joined by underscores for
+what is nested. docs/cli.md lists them.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from outvote import __version__
+from outvote.cli.answers import OUT, Comparisons, Means, Planned, Progress, Suspects, Value
+from outvote.estimate.result import percent
+
+Answer = Means | Comparisons | Planned | Suspects
+
+#: The command that gives an answer, and the lines of it that CSV prints.
+_KINDS = {
+    Means: ("mean", "groups"),
+    Comparisons: ("compare", "comparisons"),
+    Planned: ("plan", "options"),
+    Suspects: ("suspects", "suspects"),
+}
+#: What is said of a suspect, where there is none.
+_SUSPECT = ("file", "row", "value", "text", "score")
+#: Columns of a table that hold words.
+_WORDS = ("grounds", "vote")
+#: The longest text of a cell in a table.
+_WIDEST = 40
+
+
+def show(answer: Answer, form: str = "table") -> int:
+    """Print an answer as a "table", as "json" or as "csv", and return the exit code: 1 if something has no interval."""
+    if form == "json":
+        write(json.dumps(document(answer), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    elif form == "csv":
+        write(_csv(answer))
+    else:
+        write(_rendered(_parts(answer)))
+    for remark in _remarks(answer, hints=form == "table" and _is_terminal(sys.stdout)):
+        message(remark)
+    return 0 if answer.complete else 1
+
+
+def write(text: str) -> None:
+    """Write to standard output; whoever reads it may stop at any time."""
+    stream = sys.stdout
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def message(text: str) -> None:
+    """Write a line to standard error."""
+    print(f"outvote: {clean(text, None)}", file=sys.stderr)
+
+
+@contextmanager
+def working(what: str) -> Iterator[Progress]:
+    """Show on a terminal that something takes its time, and how far it is."""
+    if not _is_terminal(sys.stderr):
+        yield lambda text: None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(stderr=True).status(escape(what)) as status:
+        yield lambda text: status.update(escape(clean(text)))
+
+
+def document(answer: Answer) -> dict[str, Any]:
+    """Return an answer as plain data, ready for JSON."""
+    asked = answer.asked
+    about = {
+        "contamination": asked.contamination,
+        "confidence": asked.confidence,
+        "assume": None if asked.assume is None else repr(asked.assume),
+        "vote": asked.vote,
+        "nan": asked.nan,
+        "seed": asked.seed,
+    }
+    body = dataclasses.asdict(dataclasses.replace(answer, asked=None))  # type: ignore[arg-type]
+    del body["asked"]
+    for name in ("groups", "sensitivity", "suspects"):
+        for line in body.get(name, ()):
+            line["group"] = dict(zip(body["by"], line["group"], strict=True))
+    head = {"outvote": __version__, "command": _KINDS[type(answer)][0]}
+    return _plain({**head, **about, **body, "complete": answer.complete})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _csv(answer: Answer) -> str:
+    whole = document(answer)
+    lines = whole.get("sensitivity") or whole[_KINDS[type(answer)][1]]
+    if whole["command"] == "plan":
+        lines = [whole["plan"], *lines]
+    flat = [_flat(line) for line in lines]
+    # The heads are the same whether there are lines or not; keys may be called anything, and stand first.
+    heads = list(flat[0]) if flat else [*(("group", key) for key in whole["by"]), *((name,) for name in _SUSPECT)]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow("_".join(head[1:] if head[0] == "group" else head) for head in heads)
+    writer.writerows([line[head] for head in heads] for line in flat)
+    return text.getvalue()
+
+
+def _flat(line: dict[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    found: dict[tuple[str, ...], Any] = {}
+    for name, value in line.items():
+        if isinstance(value, dict):
+            found |= _flat(value, (*above, name))
+        else:
+            found[(*above, name)] = value
+    return dict(sorted(found.items(), key=lambda item: item[0][0] != "group")) if not above else found
+
+
+# --- tables -------------------------------------------------------------------------------------------------
+
+
+def _rendered(parts: Sequence[Any]) -> str:
+    """Render tables and lines for standard output: with colours and its width on a terminal, plain elsewhere."""
+    from rich.console import Console
+
+    terminal, text = _is_terminal(sys.stdout), io.StringIO()
+    console = Console(
+        file=text,
+        force_terminal=terminal,
+        width=Console().width if terminal else 1000,
+        no_color=not terminal or "NO_COLOR" in os.environ,
+        highlight=False,
+        soft_wrap=not terminal,
+    )
+    for part in parts:
+        console.print(part, markup=False) if isinstance(part, str) else console.print(part)
+    return "".join(line.rstrip() + "\n" for line in text.getvalue().splitlines())
+
+
+def _table(heads: Sequence[str], left: int) -> Any:
+    """Make a table whose first columns are text and whose others are numbers, but for some."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for j, head in enumerate(heads):
+        words = j < left or head in _WORDS
+        table.add_column(_text(head), justify="left" if words else "right", overflow="fold")
+    return table
+
+
+def _parts(answer: Answer) -> list[Any]:
+    """The tables and lines of an answer."""
+    if isinstance(answer, Means):
+        return _means(answer)
+    if isinstance(answer, Comparisons):
+        return _comparisons(answer)
+    return _planned(answer) if isinstance(answer, Planned) else _suspects(answer)
+
+
+def _means(answer: Means) -> list[Any]:
+    keys = answer.by
+    title = f"mean of {clean(answer.value)}, {percent(answer.asked.confidence)} intervals"
+    table = _table([*keys, "rows", "plain", "robust", "low", "high", "grounds", "survives"], len(keys))
+    for line in answer.groups:
+        value = line.mean
+        table.add_row(
+            *map(_label, line.group),
+            _count(line.n),
+            rounded(line.plain, value.radius),
+            _text(rounded(value.estimate, value.radius), "bold"),
+            *_ends(value),
+            value.provenance if value.estimate is not None else "no answer",
+            _count(line.survives),
+        )
+    parts = [title, table]
+    if answer.sensitivity:
+        heads = [*keys, "corrupt rows", "robust", "low", "high", "grounds"]
+        levels = _table(heads, len(keys))
+        for level in answer.sensitivity:
+            value = level.mean
+            levels.add_row(
+                *map(_label, level.group),
+                _count(level.corrupt),
+                rounded(value.estimate, value.radius),
+                *_ends(value),
+                value.provenance,
+            )
+        parts += ["", "if so many rows were corrupt", levels]
+    return parts
+
+
+def _comparisons(answer: Comparisons) -> list[Any]:
+    parts: list[Any] = []
+    for one in answer.comparisons:
+        sides = [f"{clean(one.other)} ({_count(one.n_other)} rows)"]
+        sides.append(f"{clean(answer.baseline)} ({_count(one.n_baseline)} rows)")
+        title = f"{clean(answer.value)}: {' against '.join(sides)}, {percent(answer.asked.confidence)} intervals"
+        table = _table(("", "plain", "robust", "low", "high", "grounds"), 1)
+        table.add_row(
+            "difference of means",
+            rounded(one.plain, one.difference.radius),
+            _text(rounded(one.difference.estimate, one.difference.radius), "bold"),
+            *_ends(one.difference),
+            one.difference.provenance,
+        )
+        for name, value in (("relative lift", one.lift), ("probability of superiority", one.superiority)):
+            table.add_row(name, "", _share(value.estimate), *map(_share, (value.low, value.high)), value.provenance)
+        parts += [*([""] if parts else []), title, table, clean(one.sentence, None)]
+    return parts
+
+
+def _planned(answer: Planned) -> list[Any]:
+    unit = " sd" if answer.unit else ""
+    plan = answer.plan
+    reached = "no radius" if plan.radius is None else f"within {plan.radius:.4g}{unit}"
+    parts: list[Any] = [
+        f"The mean of the good rows is known {reached}, with {percent(answer.asked.confidence)} confidence, for any "
+        f"law with {answer.assumed}.",
+        answer.explanation,
+        "",
+    ]
+    table = _table(("with", "rows", "corrupt", "blocks", "vote", f"radius{',' if unit else ''}{unit}", "change"), 1)
+    for option in (plan, *answer.options):
+        radius, change = "none", ""
+        if option.radius is not None:
+            radius = f"{option.radius:.4g}"
+            change = f"{100 * (option.radius / plan.radius - 1):+.0f} %" if plan.radius and option is not plan else ""
+        table.add_row(
+            option.change,
+            *map(_count, (option.rows, option.corrupt)),
+            f"{_count(option.blocks)} of {_count(option.block_size)}",
+            option.vote,
+            radius,
+            change,
+        )
+    parts += [table, ""]
+    if answer.rows_for_half is not None:
+        parts.append(f"Half the radius takes {_count(answer.rows_for_half)} rows.")
+    else:
+        parts.append(f"No number of rows gives half the radius: {answer.half_note}.")
+    return parts
+
+
+def _suspects(answer: Suspects) -> list[Any]:
+    files = len({one.file for one in answer.suspects}) > 1
+    heads = [*(["file"] if files else []), *answer.by, "row", answer.value, "score"]
+    title = f"the most suspect of {_count(answer.n)} rows, by how often their block is voted out"
+    table = _table(heads, len(answer.by) + files)
+    for one in answer.suspects:
+        value = _text(repr(clean(one.text))) if one.value is None else f"{one.value:.10g}"
+        where = [_text(one.file, widest=None)] if files else []
+        table.add_row(*where, *map(_label, one.group), str(one.row), value, f"{one.score:.3f}")
+    return [title, table] if answer.suspects else [f"no row of {_count(answer.n)} stands out"]
+
+
+def _remarks(answer: Answer, *, hints: bool) -> Iterator[str]:
+    """What is to be said beside the answer; hints are for people only."""
+    values: list[Value] = []
+    if isinstance(answer, Means):
+        values = [line.mean for line in answer.groups]
+        notes: dict[str, list[str]] = {}
+        for line in answer.groups:
+            if line.mean.note:
+                label = ", ".join("(none)" if part is None else clean(part) for part in line.group)
+                notes.setdefault(line.mean.note, []).append(label)
+        for note, labels in notes.items():
+            more = f" and {len(labels) - 3} more groups" if len(labels) > 3 else ""
+            yield f"{'; '.join(labels[:3])}{more}: {note}" if answer.by else note
+    elif isinstance(answer, Comparisons):
+        values = [value for one in answer.comparisons for value in (one.difference, one.lift, one.superiority)]
+        if answer.left_out:
+            yield f"{answer.left_out} rows have no {answer.by!r} and are left out"
+        yield from dict.fromkeys(value.note for value in values if value.note)
+        if hints and len(answer.comparisons) > 1:
+            yield "each interval holds with its own confidence, not all of them at once"
+    elif isinstance(answer, Suspects):
+        if answer.missing:
+            yield f"{answer.missing} rows have no value, and are not listed"
+        if hints:
+            yield (
+                f"score: the share of {answer.partitions} partitions in which the mean of the row's block, of "
+                f"{answer.block_size} rows, was more than {OUT:g} robust standard deviations from the vote; a row in "
+                f"the middle has {answer.typical:.3f}. A high score is a reason to look, not a proof. "
+                "Row 1 is the first row of data"
+            )
+    if hints and any(value.provenance == "plug-in" for value in values):
+        yield (
+            "plug-in: the scale was estimated from the same rows, so this is a good guess and not a guarantee; "
+            "--sd, --bounds, --scale or --kurtosis say what is known beforehand"
+        )
+
+
+def _ends(value: Value) -> list[str]:
+    return [rounded(end, value.radius) for end in (value.low, value.high)]
+
+
+def rounded(value: float | None, radius: float | None) -> str:
+    """Write a number with the digits that its radius leaves."""
+    if value is None:
+        return "–"
+    if radius is None or radius <= 0 or abs(value) >= 1e12 or not 1e-9 < radius < 1e12:
+        return f"{value:.5g}"
+    return f"{value:.{max(0, 1 - math.floor(math.log10(radius)))}f}"
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def _count(number: int | None) -> str:
+    return "–" if number is None else f"{number:,}".replace(",", " ")
+
+
+def _label(part: str | None) -> Any:
+    return _text("(none)" if part is None else part, "" if part is not None else "dim")
+
+
+def _text(text: str, style: str = "", widest: int | None = _WIDEST) -> Any:
+    """Text that is taken as it is: no markup, no control characters."""
+    from rich.text import Text
+
+    return Text(clean(text, widest), style=style)
+
+
+def clean(text: str, widest: int | None = _WIDEST) -> str:
+    """Replace what does not print, and cut what is too long."""
+    plain = "".join(c if c.isprintable() else "�" for c in text)
+    return plain if widest is None or len(plain) <= widest else plain[: widest - 1] + "…"
+
+
+def _is_terminal(stream: Any) -> bool:
+    return bool(stream.isatty())

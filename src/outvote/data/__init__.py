@@ -1,0 +1,1 @@
+"""What users hand over becomes arrays of rows: arrays, frames, tensors, files."""

@@ -1,0 +1,1 @@
+"""Estimators, from the request to the result."""

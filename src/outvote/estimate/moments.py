@@ -1,0 +1,96 @@
+"""Count, mean and squares around the mean of numbered cells: rows are added, cells are merged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote import _numba
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Moments:
+    """Count, mean and squares around the mean (M2) of numbered cells, for several columns; Chan's updates.
+
+    Attributes
+    ----------
+    counts : ndarray of int, shape (cells,)
+        Rows in each cell.
+    means, m2 : ndarray, shape (cells, columns)
+        Their mean, and the sum of squares around it (infinite where no float is large enough); 0 where there are no
+        rows.
+    """
+
+    def __init__(self, n_cells: int, n_columns: int):
+        self.counts: Integers = np.zeros(n_cells, dtype=np.int64)
+        self.means: Floats = np.zeros((n_cells, n_columns))
+        self.m2: Floats = np.zeros((n_cells, n_columns))
+
+    def grow(self, n_cells: int) -> None:
+        """Make room for more cells."""
+        more = n_cells - len(self.counts)
+        if more > 0:
+            self.counts = np.concatenate([self.counts, np.zeros(more, dtype=np.int64)])
+            self.means, self.m2 = (np.concatenate([a, np.zeros((more, a.shape[1]))]) for a in (self.means, self.m2))
+
+    @property
+    def arrays(self) -> tuple[Integers, Floats, Floats]:
+        """Counts, means and squares."""
+        return self.counts, self.means, self.m2
+
+    def take(self, cells: NDArray[Any]) -> Moments:
+        """Return some cells, copied."""
+        taken = Moments(0, 0)
+        taken.counts, taken.means, taken.m2 = self.counts[cells], self.means[cells], self.m2[cells]
+        return taken
+
+    def add(self, rows: NDArray[Any], cells: NDArray[Any]) -> None:
+        """Add finite rows, (rows, columns), each to its cell."""
+        where: Any = slice(None)
+        if len(rows) < len(self.counts) // 4:  # far more cells than rows: leave most of them alone
+            where, cells = np.unique(cells, return_inverse=True)
+        new = Moments(len(self.counts[where]), rows.shape[1])
+        ready = _numba.compiled(1e-8 * rows.size)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if ready is not None:
+                ready.add_moments(rows, cells, *new.arrays)
+            else:
+                new._fill(rows, cells)
+            if not np.isfinite(new.means).all():  # a sum was too large for a float, a mean never is
+                new._fill(rows, cells, scale=2.0 ** -len(rows).bit_length())
+        self.merge(new, where)
+
+    def _fill(self, rows: NDArray[Any], cells: NDArray[Any], scale: float = 1.0) -> None:
+        n_cells = len(self.counts)
+        self.counts[:] = np.bincount(cells, minlength=n_cells)
+        divisor = np.maximum(self.counts, 1)
+        for j in range(rows.shape[1]):
+            column = rows[:, j].astype(np.float64)
+            if scale != 1:
+                column *= scale
+            means = np.bincount(cells, weights=column, minlength=n_cells) / divisor
+            column -= means[cells]
+            # What rounding has left out of the mean: far from 0 it would show in squares around merged means.
+            rest = np.bincount(cells, weights=column, minlength=n_cells) / divisor
+            column *= column
+            squares = np.bincount(cells, weights=column, minlength=n_cells)
+            shift = rest * rest * divisor
+            self.means[:, j] = (means + rest) / scale
+            self.m2[:, j] = np.maximum(squares - np.where(np.isfinite(shift), shift, 0.0), 0.0) / scale / scale
+
+    def merge(self, other: Moments, where: Any = slice(None)) -> None:
+        """Add the rows of other cells, number by number, or to the cells that `where` names."""
+        mine, means = self.counts[where][:, None], self.means[where]
+        share = other.counts[:, None] / np.maximum(mine + other.counts[:, None], 1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            delta = other.means - means
+            moved = np.where(np.isfinite(delta), means + delta * share, means * (1 - share) + other.means * share)
+            between = np.where(mine * share > 0, delta * delta * (mine * share), 0.0)
+            self.m2[where] += other.m2 + between
+        # A cell that was empty takes the other's mean as it is.
+        self.means[where] = np.where(mine == 0, other.means, moved)
+        self.counts[where] += other.counts

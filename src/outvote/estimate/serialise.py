@@ -1,0 +1,187 @@
+"""Summaries of blocks written down, as JSON, bytes or an Arrow table, and read again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote.estimate.moments import Moments
+
+#: Version of the serialised form.
+VERSION = 1
+_MAGIC = b"outvote-blocks"
+
+
+class Written:
+    """What a summary writes down: its header, and the moments of its cells."""
+
+    n_blocks: Any
+    seed: int
+    names: tuple[str, ...] | None
+    shape: tuple[int, ...] | None
+    _seen: int
+    _moments: Moments
+
+    def _n_cells(self) -> int:
+        raise NotImplementedError
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "format": f"outvote.{type(self).__name__}",
+            "version": VERSION,
+            "n_blocks": self.n_blocks,
+            "seed": self.seed,
+            "names": list(self.names) if self.names else None,
+            "shape": None if self.shape is None else list(self.shape),
+            "n_seen": self._seen,
+        }
+
+    @classmethod
+    def _of_header(cls, header: Mapping[str, Any]) -> Self:
+        raise NotImplementedError
+
+    @classmethod
+    def _begun(cls, header: Any) -> Self:
+        """Build a summary from its header, without moments yet."""
+        name = cls.__name__
+        found = header.get("format") if isinstance(header, dict) else None
+        if found != f"outvote.{name}":
+            other = str(found).removeprefix("outvote.")
+            raise _Refused(f"this is not a {name}" + (f", but a {other}" if other.endswith("Summary") else ""))
+        if header.get("version") != VERSION:
+            raise _Refused(f"this {name} has version {header.get('version')!r}, outvote reads version {VERSION}")
+        summary = cls._of_header(header)
+        shape, names = header["shape"], header["names"]
+        if shape is None:
+            return summary
+        summary.shape = tuple(whole(size, 1) for size in shape)
+        summary._seen = whole(header["n_seen"])
+        if names is not None:
+            summary.names = tuple(names)
+            if len(names) != math.prod(summary.shape) or not all(isinstance(name, str) for name in names):
+                raise ValueError(f"names are {names!r}")
+        return summary
+
+    def _size(self) -> tuple[int, int]:
+        """How many cells and columns there are."""
+        return (0, 0) if self.shape is None else (self._n_cells(), math.prod(self.shape))
+
+    def _completed(self, counts: Any, means: Any, m2: Any) -> Self:
+        """Fill in the moments of a summary that was begun; refuse what cannot be moments."""
+        n_cells, n_columns = self._size()
+        moments = self._moments = Moments(0, n_columns)
+        numbers = np.asarray(counts)
+        if numbers.dtype.kind not in "iu" and numbers.size:
+            raise ValueError("counts are not whole numbers")
+        moments.counts = numbers.astype(np.int64)
+        moments.means, moments.m2 = (np.array(a, dtype=np.float64).reshape(len(a), n_columns) for a in (means, m2))
+        if {len(array) for array in moments.arrays} != {n_cells}:
+            raise _Refused(f"this {type(self).__name__} is cut short: {len(numbers)} blocks instead of {n_cells}")
+        if (moments.counts < 0).any() or not np.isfinite(moments.means).all() or not (moments.m2 >= 0).all():
+            raise ValueError("counts, means or squares are impossible")
+        return self
+
+    def to_json(self) -> str:
+        """Write as JSON, without loss (null stands for squares that are infinite)."""
+        counts, means, m2 = (array.tolist() for array in self._moments.arrays)
+        m2 = [[None if square == math.inf else square for square in squares] for squares in m2]
+        return json.dumps({**self._header(), "counts": counts, "means": means, "m2": m2}, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote."""
+        with _refusing(cls.__name__):
+            document = json.loads(text)
+            summary = cls._begun(document)
+            m2 = [[math.inf if square is None else square for square in squares] for squares in document["m2"]]
+            return summary._completed(document["counts"], document["means"], m2)
+
+    def to_bytes(self) -> bytes:
+        """Write as bytes: a header in JSON, then the numbers, little-endian."""
+        header = json.dumps(self._header()).encode()
+        counts, means, m2 = self._moments.arrays
+        body = counts.astype("<i8").tobytes() + means.astype("<f8").tobytes() + m2.astype("<f8").tobytes()
+        return _MAGIC + struct.pack("<I", len(header)) + header + body
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read what `to_bytes` wrote."""
+        name, start = cls.__name__, len(_MAGIC) + 4
+        with _refusing(name):
+            if bytes(data[: len(_MAGIC)]) != _MAGIC:
+                raise _Refused(f"this is not a {name}")
+            end = start + struct.unpack_from("<I", data, len(_MAGIC))[0] if len(data) >= start else start
+            if len(data) < end or end == start:
+                raise _Refused(f"this {name} is cut short: {len(data)} bytes, not even its header")
+            summary, body = cls._begun(json.loads(bytes(data[start:end]))), data[end:]
+            n_cells, n_columns = summary._size()
+            expected = 8 * n_cells * (1 + 2 * n_columns)
+            if len(body) != expected:
+                what = "cut short" if len(body) < expected else "too long"
+                raise _Refused(f"this {name} is {what}: {len(body)} bytes of numbers instead of {expected}")
+            counts = np.frombuffer(body, "<i8", n_cells)
+            numbers = np.frombuffer(body, "<f8", 2 * n_cells * n_columns, 8 * n_cells)
+            return summary._completed(counts, *numbers.reshape(2, n_cells, n_columns))
+
+    def _places(self) -> dict[str, NDArray[Any]]:
+        """Say of each cell which it is, as columns of a table."""
+        return {"block": np.arange(self._size()[0])}
+
+    def to_arrow(self) -> Any:
+        """Write as an Arrow table: a row for each block, the rest in the metadata of the schema."""
+        import pyarrow as pa
+
+        counts, means, m2 = self._moments.arrays
+        columns: dict[str, Any] = {**self._places(), "count": counts}
+        for j in range(means.shape[1]):
+            columns |= {f"mean_{j}": means[:, j], f"m2_{j}": m2[:, j]}
+        return pa.table(columns).replace_schema_metadata({"outvote": json.dumps(self._header())})
+
+    @classmethod
+    def from_arrow(cls, table: Any) -> Self:
+        """Read what `to_arrow` wrote; the rows may have changed places."""
+        name = cls.__name__
+        with _refusing(name):
+            summary = cls._begun(json.loads((table.schema.metadata or {}).get(b"outvote", b"null")))
+            n_cells, n_columns = summary._size()
+            if table.num_rows != n_cells:
+                raise _Refused(f"this {name} is cut short: {table.num_rows} blocks instead of {n_cells}")
+            places = summary._places()
+            found = np.lexsort([table[key].to_numpy() for key in reversed(places)])
+            for key, expected in places.items():
+                if not np.array_equal(table[key].to_numpy()[found], expected):
+                    raise ValueError(f"the column {key!r} is wrong")
+            counts, *numbers = (
+                table[key].to_numpy()[found]
+                for key in ["count", *(f"{kind}_{j}" for kind in ("mean", "m2") for j in range(n_columns))]
+            )
+            means, m2 = np.array(numbers, dtype=np.float64).reshape(2, n_columns, n_cells).transpose(0, 2, 1)
+            return summary._completed(counts, means, m2)
+
+
+class _Refused(ValueError):
+    """What was given to be read is refused, with words of our own."""
+
+
+@contextlib.contextmanager
+def _refusing(name: str) -> Iterator[None]:
+    """Refuse whatever is not a summary in the same words, wherever it goes wrong."""
+    try:
+        yield
+    except _Refused as error:
+        raise ValueError(str(error)) from None
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error) as error:
+        raise ValueError(f"this is not a {name}: {type(error).__name__}: {error}") from None
+
+
+def whole(value: Any, least: int = 0) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{value!r} is not a whole number of at least {least}")
+    return value

@@ -1,0 +1,79 @@
+"""Tables, files larger than memory, clusters: one question, the same answer on every engine."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+from outvote.tables.scan import Scan
+
+Hash = Literal["portable", "native"]
+
+
+def scan(
+    source: Any,
+    row_id: str | None = None,
+    memory_limit: str | None = None,
+    *,
+    table: str | None = None,
+    client: Any = None,
+    hash: Hash = "portable",
+) -> Scan:
+    """Prepare a table, files or a cluster's data for robust questions.
+
+    Parameters
+    ----------
+    source : dataframe, relation, path, glob, list of paths, or DuckDB connection
+        Any frame that narwhals knows (pandas, polars, pyarrow, …), eager or lazy; a DuckDB relation; a Dask dataframe;
+        Parquet or CSV files by a path, a glob or a list; a DuckDB connection together with `table`. Only the columns
+        in the files count, not those that the names of folders stand for.
+    row_id : str, optional
+        A column of integers that tells rows apart and does not depend on the values asked about. The rows are dealt by
+        it, so that the answer does not depend on how they are stored. Without it rows are numbered as they stand: in a
+        frame from the top, in files one file after the other (those of a glob sorted by name, a list as it is given).
+    memory_limit : str, optional
+        For files and connections: the most that DuckDB may use, such as "1GB"; beyond it, it writes to disk.
+    table : str, optional
+        Name of a table or view of a DuckDB connection.
+    client : dask.distributed.Client, optional
+        Read Parquet files on the workers of a cluster, a row group at a time.
+    hash : {"portable", "native"}
+        "native" deals the rows by DuckDB's own hash: cheaper, but other engines cannot compute it. The result says so.
+
+    Returns
+    -------
+    Scan
+        With `mean`, `difference`, `variance` and `u_statistic`. Nothing is read before one of them is called.
+
+    Examples
+    --------
+    >>> import polars as pl, outvote as ov
+    >>> frame = pl.DataFrame({"city": ["Bonn", "Köln"] * 500, "rent": [float(i % 20) for i in range(1000)]})
+    >>> print(ov.scan(frame).mean("rent", contamination=3, assume=ov.Bounded(0, 20), rng=0))
+    mean 9.6 ± 2.4 (certified 95 %, 11 blocks of 74 to 102, survives 5 corrupt rows)
+    """
+    for argument, name in (("row_id", row_id), ("table", table)):
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"{argument}={name!r} must be a name")
+    if hash not in ("portable", "native"):
+        raise ValueError(f"hash={hash!r} is neither 'portable' nor 'native'")
+    home = type(source).__module__.partition(".")[0]
+    files = isinstance(source, (str, os.PathLike)) or (isinstance(source, (list, tuple)) and len(source) > 0)
+    if client is not None or home in ("dask", "dask_expr"):
+        from outvote.tables.dask import cluster_engine
+
+        return Scan(cluster_engine(source, row_id, client))
+    if files or home in ("duckdb", "_duckdb"):
+        from outvote.tables.duckdb import duck_engine
+
+        return Scan(duck_engine(source, row_id, memory_limit, table, hash))
+    for name, value, default in (
+        ("memory_limit", memory_limit, None),
+        ("table", table, None),
+        ("hash", hash, "portable"),
+    ):
+        if value != default:
+            raise ValueError(f"{name}={value!r} is for files and DuckDB connections, not for {type(source).__name__}")
+    from outvote.tables.frames import frame_engine
+
+    return Scan(frame_engine(source, row_id))

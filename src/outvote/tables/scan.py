@@ -1,0 +1,450 @@
+"""The questions that all engines answer: count, choose the blocks, let them vote, write a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from outvote.blocks.choose import NBlocks, make_plan
+from outvote.blocks.partition import Rng
+from outvote.blocks.plan import BlockPlan
+from outvote.data.rows import MoreCorruptRows, NanPolicy, advice
+from outvote.estimate.certify import Ask, assumption_of_kernel, vote_on_kernel
+from outvote.estimate.estimate import subtract
+from outvote.estimate.pipeline import Allowed, Settings, bounds_of, per_column, voters
+from outvote.estimate.result import RobustEstimate
+from outvote.estimate.summary import BlockSummary
+from outvote.kernels.kernel import kernel_of
+from outvote.tables.engine import ANSWER, Engine, Key, Query, Tally, check_name
+from outvote.votes import Alternative, VoteName, check_choice
+
+_HEADS = tuple(ANSWER)[1:]
+#: No more blocks than this are asked of an engine: their state has to fit in memory many times over.
+MOST_BLOCKS = 1_000_001
+
+
+class Scan:
+    """Data in a table, in files or on a cluster, ready to be asked; made by `outvote.scan`.
+
+    Nothing is read before a question is asked. The rows are dealt by a hash of their id, so that the same seed gives
+    the same answer on every engine and however the rows are split up.
+    """
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+
+    def __repr__(self) -> str:
+        return f"Scan({self._engine})"
+
+    def mean(
+        self,
+        column: str | Sequence[str],
+        by: str | Sequence[str] | None = None,
+        contamination: Allowed = 0.01,
+        confidence: float = 0.95,
+        assume: Any = None,
+        rng: Rng = None,
+        *,
+        vote: str = "median",
+        n_blocks: NBlocks = "auto",
+        nan_policy: NanPolicy = "raise",
+        alternative: Alternative = "two-sided",
+        simultaneous: bool = False,
+    ) -> Any:
+        """Estimate the mean of a column, or of several.
+
+        Parameters
+        ----------
+        column : str or sequence of str
+            What to average. A row counts if it is a number in each of these columns.
+        by : str or sequence of str, optional
+            Keys: one answer for each group. A count of corrupt rows applies to each group, and so does the confidence.
+        contamination, confidence, assume, rng, vote, n_blocks, nan_policy, alternative, simultaneous
+            As for `outvote.mean`; NULL is NaN, and "auto" means 1 000 001 blocks at most.
+
+        Returns
+        -------
+        RobustEstimate, or a table of the kind the data came in
+            With `by` a table, sorted by the keys: the keys, estimate, low, high, radius, provenance, n, blocks,
+            survives (how many corrupt rows the vote allows for), and a note that says what is wrong where there is no
+            answer or no radius; for several columns a line for each, with its name as `column`.
+        """
+        query = self._query(column, by)
+        settings = _settings(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks)
+        assumed = per_column(assume, len(query.columns))
+        ask = settings.ask(len(assumed) if simultaneous else 1)
+        tallies, plans, summaries = self._summed(query, settings, n_blocks, assumed, ask)
+        one_column = isinstance(column, str)
+        found: dict[Key, RobustEstimate | str] = {}
+        for key, plan in plans.items():
+            if isinstance(plan, str):
+                found[key] = plan
+                continue
+            summary = _completed(summaries[key], tallies[key], settings)
+            summary.shape = () if one_column else (len(query.columns),)
+            summary.names = None if one_column else query.columns
+            found[key] = summary.concluded(settings, plan, assumed, ask, self._hash_note().strip())
+        if by is None:
+            answer = found[()]
+            assert isinstance(answer, RobustEstimate)
+            return answer
+        rows = {key: _usable(tally, settings) for key, tally in tallies.items()}
+        return self._table(query, found, rows, None if one_column else query.columns)
+
+    def difference(
+        self,
+        column: str,
+        by: str,
+        a: Any = None,
+        b: Any = None,
+        contamination: Allowed = 0.01,
+        confidence: float = 0.95,
+        assume: Any = None,
+        rng: Rng = None,
+        *,
+        vote: str = "median",
+        n_blocks: NBlocks = "auto",
+        nan_policy: NanPolicy = "raise",
+        alternative: Alternative = "two-sided",
+        relative: bool = False,
+    ) -> RobustEstimate:
+        """Estimate mean(b) - mean(a) of a column, where another column says which group a row belongs to.
+
+        Parameters
+        ----------
+        column : str
+            What to average.
+        by : str
+            Which group a row belongs to.
+        a, b : optional
+            Labels of the two groups; where there are just two, the smaller label is `a`.
+        contamination, confidence, assume, rng, vote, n_blocks, nan_policy, alternative, relative
+            As for `outvote.difference`.
+        """
+        for argument, name in (("column", column), ("by", by)):
+            if not isinstance(name, str):
+                raise TypeError(f"{argument}={name!r} must be the name of a column: a difference takes one")
+        query = self._query(column, by)
+        ks, pair = _two(n_blocks, "n_blocks"), _two(assume, "assume")
+        settings = _settings(contamination, confidence, vote, nan_policy, alternative, rng, *ks)
+        ask = settings.ask(2, both_sides=relative)
+        tallies = self._checked(query, settings)
+        labels = _two_labels(tallies, by, a, b)
+        sizes = [_usable(tallies[label], settings) for label in labels]
+        for label, size in zip(labels, sizes, strict=True):
+            if size == 0:
+                raise ValueError(f"{by}={label!r} has no rows that count: at least one row is needed")
+        counts = settings.allowed.counts(sizes)
+        known = [per_column(one, 1) for one in pair]
+        plans = [
+            _plan(settings, size, count, k, one, ask)
+            for size, count, k, one in zip(sizes, counts, ks, known, strict=True)
+        ]
+        found = self._engine.summaries(query, {label: p.n_blocks for label, p in zip(labels, plans, strict=True)},
+                                       settings.seed)  # fmt: skip
+        voted, n_out = [], 0
+        for label, plan, one in zip(labels, plans, known, strict=True):
+            summary = _completed(found[label], tallies[label], settings)
+            summary.shape = (1,)
+            voted.append(summary.voted(plan, one, ask))
+            n_out += summary.n_omitted + summary.n_found_corrupt
+        names = f"a is {by} = {labels[0]!r}, b is {by} = {labels[1]!r}."
+        return subtract(settings, voted, relative=relative, n_omitted=n_out, detail=names + self._hash_note())
+
+    def variance(self, column: str, **options: Any) -> RobustEstimate:
+        """Estimate the variance of a column; options as for `u_statistic`. It needs no shuffle of the rows."""
+        return self.u_statistic(column, kernel="variance", **options)
+
+    def u_statistic(
+        self,
+        column: str | Sequence[str],
+        kernel: Any,
+        contamination: Allowed = 0.01,
+        confidence: float = 0.95,
+        assume: Any = None,
+        rng: Rng = None,
+        *,
+        vote: str = "median",
+        n_blocks: NBlocks = "auto",
+        nan_policy: NanPolicy = "raise",
+        alternative: Alternative = "two-sided",
+    ) -> RobustEstimate:
+        """Estimate a one-sample U-statistic: the rows of each block are brought together, one block at a time.
+
+        Parameters
+        ----------
+        column : str or sequence of str
+            The numbers, or the coordinates of the vectors, that the kernel takes.
+        kernel : str or Kernel
+            As for `outvote.u_statistic`.
+        contamination, confidence, assume, rng, vote, n_blocks, nan_policy, alternative
+            As for `outvote.u_statistic`.
+        """
+        query, named = self._query(column, None), kernel_of(kernel)
+        if len(named.degrees) != 1:
+            raise ValueError(f"kernel {named.name!r} takes {len(named.degrees)} samples: a scan has one")
+        settings = _settings(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks)
+        known, ask = assumption_of_kernel(assume, named), settings.ask()
+        tally = self._checked(query, settings)[()]
+        n_rows = _usable(tally, settings)
+        plan = make_plan(
+            (n_rows,),
+            (settings.allowed.count(n_rows),),
+            named.degrees,
+            log_delta=ask.log_delta,
+            contamination=contamination,
+            adversary=ask.adversary,
+            alternative=alternative,
+            assume=known,
+            vote=vote,
+            n_blocks=n_blocks,
+        )
+        assert isinstance(plan, BlockPlan)
+        found = settings.found_corrupt(tally.n_missing + tally.n_infinite)
+        if found > plan.n_corrupt:
+            raise MoreCorruptRows(found, _too_many(found, plan.n_corrupt, n_rows))
+        sizes, values = np.zeros(plan.n_blocks, dtype=np.int64), np.full(plan.n_blocks, np.nan)
+        if named.name == "variance":
+            summary = self._engine.summaries(query, {(): plan.n_blocks}, settings.seed)[()]
+            sizes[:] = summary.counts
+            np.divide(summary.m2.reshape(-1), sizes - 1, out=values, where=sizes > 1)
+        else:
+            for _, block, rows in self._engine.blocks(query, {(): plan.n_blocks}, settings.seed):
+                sizes[block] = len(rows)
+                stack = rows[:, 0] if isinstance(column, str) else rows
+                if len(rows) >= named.degrees[0]:
+                    named.check([stack])
+                    values[block] = named.fit([stack]).aligned(stack[None])[0]
+        keep = sizes >= plan.degree
+        plan = voters(plan, sizes, keep)
+        estimate, certificate = vote_on_kernel(plan, [sizes[keep]], named.degrees, values[keep], known, ask)
+        return settings.result(
+            estimate,
+            values[keep],
+            plan,
+            [sizes[keep]],
+            certificate,
+            bounds=bounds_of([known]),
+            statistic=named.name,
+            n_omitted=tally.n_missing + tally.n_infinite,
+            detail=self._hash_note().strip(),
+        )
+
+    # --- the steps ---------------------------------------------------------------------------------------
+
+    def _query(self, column: str | Sequence[str], by: str | Sequence[str] | None) -> Query:
+        columns, keys = _names(column, "column"), () if by is None else _names(by, "by")
+        there = self._engine.names()
+        for argument, names in (("column", columns), ("by", keys)):
+            for name in names:
+                check_name(argument, name, there)
+        clash = next((name for name in keys if name in ANSWER), None)
+        if clash is not None:
+            raise ValueError(f"by={clash!r} has the name of a column of the answer: rename it")
+        return Query(columns, keys)
+
+    def _summed(
+        self, query: Query, settings: Settings, n_blocks: NBlocks, assumed: Sequence[Any], ask: Ask
+    ) -> tuple[dict[Key, Tally], dict[Key, BlockPlan | str], dict[Key, BlockSummary]]:
+        """Count the rows, choose the blocks, and sum them up; at once where the number of rows is known before."""
+        n_rows = None if query.by else self._engine.n_rows()
+        if n_rows:
+            with suppress(ValueError):  # what is wrong is said after the count
+                found = self._summed_as({(): Tally(n_rows, 0, 0)}, query, settings, n_blocks, assumed, ask)
+                if found[2][()].n_rows == n_rows:  # else some rows are not finite
+                    return found
+        return self._summed_as(self._checked(query, settings), query, settings, n_blocks, assumed, ask)
+
+    def _summed_as(
+        self, tallies: dict[Key, Tally], query: Query, settings: Settings, n_blocks: NBlocks, assumed: Any, ask: Ask
+    ) -> tuple[dict[Key, Tally], dict[Key, BlockPlan | str], dict[Key, BlockSummary]]:
+        plans = _plans(tallies, settings, n_blocks, assumed, ask, must=not query.by)
+        blocks = {key: plan.n_blocks for key, plan in plans.items() if isinstance(plan, BlockPlan)}
+        return tallies, plans, self._engine.summaries(query, blocks, settings.seed) if blocks else {}
+
+    def _checked(self, query: Query, settings: Settings) -> dict[Key, Tally]:
+        """Count the rows, and apply the NaN policy to the counts."""
+        tallies = self._engine.tally(query)
+        if not query.by and not tallies:
+            tallies = {(): Tally(0, 0, 0)}
+        n_rows = sum(tally.n_rows for tally in tallies.values())
+        missing, infinite = (sum(getattr(t, what) for t in tallies.values()) for what in ("n_missing", "n_infinite"))
+        which = ", ".join(map(repr, query.columns))
+        if settings.nan_policy == "raise" and missing + infinite:
+            raise ValueError(
+                f"column {which} has NULL, NaN or infinite values in {missing + infinite} of {n_rows} rows: "
+                "nan_policy='corrupt' counts such rows as corrupt, nan_policy='omit' leaves out rows with NULL or NaN"
+            )
+        if settings.nan_policy == "omit" and infinite:
+            raise ValueError(
+                f"column {which} has infinite values, which are not missing, in {infinite} of {n_rows} rows: "
+                "nan_policy='corrupt' counts such rows as corrupt"
+            )
+        if not query.by and _usable(tallies[()], settings) == 0:
+            raise ValueError(f"column {which} has no rows that count: at least one row is needed")
+        return tallies
+
+    def _hash_note(self) -> str:
+        return "" if self._engine.hashed == "portable" else f" The rows were dealt by the {self._engine.hashed} hash."
+
+    def _table(
+        self,
+        query: Query,
+        found: Mapping[Key, RobustEstimate | str],
+        rows: Mapping[Key, int],
+        columns: tuple[str, ...] | None,
+    ) -> Any:
+        lines: list[tuple[Any, ...]] = []
+        for key in sorted(found, key=_sortable):
+            labels = key if isinstance(key, tuple) and len(query.by) > 1 else (key,)
+            for j, name in enumerate(columns or (None,)):
+                lines.append((*labels, *(() if name is None else (name,)), *_line(found[key], rows[key], j)))
+        heads = [*query.by, *(() if columns is None else ("column",)), *_HEADS]
+        return self._engine.frame({head: [line[i] for line in lines] for i, head in enumerate(heads)})
+
+
+def _line(found: RobustEstimate | str, n_rows: int, j: int) -> tuple[Any, ...]:
+    """What is said of one column of one group, in the order of the heads."""
+    if isinstance(found, str):
+        return (None, None, None, None, "none", n_rows, 0, 0, found)
+    numbers = (float(np.ravel(v)[j]) for v in np.broadcast_arrays(found.estimate, *found.interval, found.radius))
+    note = found.certificate.note if found.certificate.provenance == "none" else ""
+    plan = found.plan
+    assert isinstance(plan, BlockPlan)
+    survives = plan.survives if plan.vote == "median" else plan.n_corrupt
+    return (*numbers, found.certificate.provenance, plan.n_rows, plan.n_blocks, survives, note)
+
+
+def _names(given: Any, argument: str) -> tuple[str, ...]:
+    """Return one name, or several, as a tuple."""
+    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, (list, tuple)) else None
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"{argument}={given!r} must be the name of a column, or a list of names")
+    if not names:
+        raise ValueError(f"{argument}={given!r} names no column: give at least one")
+    if len(set(names)) < len(names):
+        raise ValueError(f"{argument}={given!r} names a column twice")
+    return names
+
+
+def _two(given: Any, argument: str) -> tuple[Any, Any]:
+    """Return what is said of both groups, or of each."""
+    pair = tuple(given) if isinstance(given, (tuple, list)) else (given, given)
+    if len(pair) != 2:
+        raise ValueError(f"{argument}={given!r} has {len(pair)} entries for 2 groups")
+    return pair[0], pair[1]
+
+
+def _settings(
+    contamination: Any,
+    confidence: float,
+    vote: str,
+    nan_policy: NanPolicy,
+    alternative: Alternative,
+    rng: Rng,
+    *n_blocks: NBlocks,
+) -> Settings:
+    """Refuse what is wrong whatever the groups: what is wrong with one of them is said in its line."""
+    if isinstance(contamination, str) and contamination == "auto":
+        raise ValueError("contamination='auto' needs the rows in memory: use outvote.mean, or give a fraction or count")
+    check_choice("vote", vote, VoteName)
+    for k in n_blocks:
+        if not (k == "auto" or (isinstance(k, (int, np.integer)) and not isinstance(k, bool) and k >= 1)):
+            raise ValueError(f"n_blocks={k!r} must be 'auto' or an integer of at least 1")
+    return Settings.check(contamination, confidence, vote, "hash", nan_policy, "drop", alternative, rng)
+
+
+def _plans(
+    tallies: Mapping[Key, Tally], settings: Settings, n_blocks: NBlocks, assumed: Sequence[Any], ask: Ask, *, must: bool
+) -> dict[Key, BlockPlan | str]:
+    """Choose the blocks of each group, or say why it has none; `must`: it is an error not to have any."""
+    known: dict[tuple[int, int], BlockPlan | str] = {}
+    plans = {}
+    if isinstance(settings.allowed.amount, tuple):
+        settings.allowed.count(1)  # raises: a mean has one sample, and so has each group
+    for key, tally in tallies.items():
+        n_rows, found = _usable(tally, settings), settings.found_corrupt(tally.n_missing + tally.n_infinite)
+        if (n_rows, found) not in known:
+            try:
+                known[n_rows, found] = _plan_of_group(settings, n_rows, found, n_blocks, assumed, ask)
+            except ValueError as error:
+                if must:
+                    raise
+                known[n_rows, found] = str(error)
+        plans[key] = known[n_rows, found]
+    return plans
+
+
+def _plan_of_group(
+    settings: Settings, n_rows: int, found: int, n_blocks: NBlocks, assumed: Sequence[Any], ask: Ask
+) -> BlockPlan:
+    if n_rows == 0:
+        raise ValueError("no rows that count")
+    count = settings.allowed.count(n_rows)
+    if found > count:
+        raise MoreCorruptRows(found, _too_many(found, count, n_rows))
+    return _plan(settings, n_rows, count, n_blocks, assumed, ask)
+
+
+def _plan(
+    settings: Settings, n_rows: int, n_corrupt: int, n_blocks: NBlocks, assumed: Sequence[Any], ask: Ask
+) -> BlockPlan:
+    plan = settings.plan(n_rows, n_corrupt, n_blocks, assumed, ask)
+    if n_blocks == "auto" and plan.n_blocks > MOST_BLOCKS:
+        plan = settings.plan(n_rows, n_corrupt, MOST_BLOCKS, assumed, ask)
+    return plan
+
+
+def _usable(tally: Tally, settings: Settings) -> int:
+    """How many rows count: those that are corrupt for certain do, those that are missing do not."""
+    return tally.n_rows - (tally.n_missing if settings.nan_policy == "omit" else 0)
+
+
+def _completed(summary: BlockSummary, tally: Tally, settings: Settings) -> BlockSummary:
+    """Write into a summary of finite rows how many others there were."""
+    n_bad = tally.n_missing + tally.n_infinite
+    if summary.n_rows != tally.n_rows - n_bad:
+        raise RuntimeError(
+            f"{tally.n_rows - n_bad} rows were counted, and {summary.n_rows} summed up: did they change meanwhile?"
+        )
+    if settings.nan_policy == "corrupt":
+        summary.n_found_corrupt = n_bad
+    else:
+        summary.n_omitted = n_bad
+    return summary
+
+
+def _too_many(found: int, allowed: int, n_rows: int) -> str:
+    return (
+        f"there are NULL, NaN or infinite values in {found} rows, more than the {allowed} corrupt rows that "
+        f"contamination allows among {n_rows}: {advice(found, n_rows)}"
+    )
+
+
+def _two_labels(tallies: Mapping[Key, Tally], by: str, a: Any, b: Any) -> tuple[Any, Any]:
+    """Return the labels of the two groups that are compared."""
+    labels = sorted(tallies, key=_sortable)
+    shown = ", ".join(map(repr, labels[:10]))
+    for name, label in (("a", a), ("b", b)):
+        if label is not None and label not in labels:
+            raise ValueError(f"{name}={label!r} is no value of the column {by!r}: there are {shown}")
+    if a is None and b is None:
+        if len(labels) != 2:
+            raise ValueError(f"the column {by!r} has {len(labels)} values, not two: name a and b among {shown}")
+        return labels[0], labels[1]
+    if a is None or b is None:
+        others = [label for label in labels if label != (b if a is None else a)]
+        if len(others) != 1:
+            raise ValueError(f"the column {by!r} has {len(labels)} values: name both a and b among {shown}")
+        return (others[0], b) if a is None else (a, others[0])
+    if a == b:
+        raise ValueError(f"a and b are both {a!r}: a difference needs two groups")
+    return a, b
+
+
+def _sortable(key: Any) -> Any:
+    parts = key if isinstance(key, tuple) else (key,)
+    return tuple((type(part).__name__, part) for part in parts)

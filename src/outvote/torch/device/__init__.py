@@ -1,0 +1,1 @@
+"""Estimates and descents on a device, in torch."""

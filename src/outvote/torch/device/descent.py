@@ -1,0 +1,355 @@
+"""The descent of rankers and metrics on a device: `outvote.learning.descent` in torch, without waiting for the device.
+
+An epoch reads and writes tensors only: it draws its blocks on the device, and no number comes back to the host before
+the end, unless something asks for one every epoch (early stopping, callbacks, a progress bar).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from outvote.learning.dealing import Cell
+from outvote.learning.descent import (
+    _CHECKS,
+    DEFAULTS,
+    Callback,
+    Descended,
+    History,
+    Problem,
+    Settings,
+    State,
+    Steps,
+    Watch,
+    _check,
+    _check_progress,
+    _finite,
+    _progress,
+)
+from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
+from outvote.torch.device import fused
+from outvote.torch.device.graphs import Recorder
+from outvote.torch.device.risks import MetricPart, RankingPart
+from outvote.torch.device.rows import Dealt, DeviceRows, copied, device_of, to_host
+from outvote.torch.device.scaling import robust_scaling
+
+Array = NDArray[Any]
+
+#: Numbers that the gradients of the chosen blocks may hold together, one gradient a block.
+_MOST_GRADIENTS = 2**26
+#: Epochs from one projection of a metric to the next.
+_PROJECT_EVERY = 8
+_NAMES: dict[type[Any], str] = {PairLogistic: "logistic", PairHinge: "hinge", ProductHinge: "product"}
+
+
+@dataclass(frozen=True)
+class DeviceProblem(Problem):
+    """A problem whose rows lie on a device; its risks are taken there."""
+
+    def median_risk(self, theta: Array, rng: np.random.Generator) -> float:
+        """Return the median of block risks, the median over a few deals: one may be unlucky."""
+        part = _part(self, rng)
+        return float(part.median_risk(part.rows.like(theta)).item())
+
+
+class Epochs:
+    """The epochs of one descent: parameter, history and counts, all of them on the device.
+
+    Parameters
+    ----------
+    part : Part
+        Rows, loss and blocks.
+    start : Tensor
+        The first parameter.
+    settings : Settings
+        Steps, epochs, penalty, averaging.
+    first_epoch : int
+        Number of the first epoch.
+    recorder : callable, optional
+        `Recorder`, where steps are to be recorded and replayed.
+    """
+
+    def __init__(
+        self,
+        part: Part,
+        start: Tensor,
+        settings: Settings,
+        first_epoch: int = 0,
+        recorder: Callable[[Callable[[], None]], Callable[[], None]] | None = None,
+    ):
+        self.part, self.settings, self.first = part, settings, first_epoch
+        n_epochs, last, like = settings.n_epochs, first_epoch + settings.n_epochs, start
+        self.theta, self.velocity, self.total = start.clone(), torch.zeros_like(like), torch.zeros_like(like)
+        self.counts = torch.zeros(len(part.form.y), dtype=torch.int32, device=like.device)
+        lengths = [settings.steps.length(epoch, last) for epoch in range(first_epoch, last)]
+        self.lengths = torch.tensor(lengths, dtype=like.dtype, device=like.device)
+        self.risks, self.moved = torch.zeros_like(self.lengths), torch.zeros_like(self.lengths)
+        self.n_averaged = 0
+        self._at = torch.zeros(1, dtype=torch.int64, device=like.device)
+        low, n_chosen = part.middle()
+        most = max(1, _MOST_GRADIENTS // like.numel())
+        self.n_taken = min(n_chosen, most)
+        # Where the middle blocks are too many every so manieth is taken, from a random one on: any of them will do.
+        self._places = low + torch.arange(self.n_taken, device=like.device) * n_chosen // self.n_taken
+        self._slack = n_chosen // self.n_taken
+        self.selected = torch.zeros((n_epochs, self.n_taken), dtype=torch.int32, device=like.device)
+        self._ones = torch.ones(self.n_taken * part.dealt.size, dtype=torch.int32, device=like.device)
+        self._recorder = recorder
+        self._replays: dict[bool, Callable[[], None] | None] = {}
+
+    def run(self, epoch: int) -> None:
+        """Run one epoch, and what is due in some epochs only."""
+        since, n_epochs = epoch - self.first, self.settings.n_epochs
+        if since % self.part.dealt.shuffle_every == 0:
+            self.part.dealt.shuffle()
+        self._launch(self.part.form.projects and (since % _PROJECT_EVERY == 0 or since == n_epochs - 1))
+        if self.settings.average and 2 * (since + 1) > n_epochs:
+            self.total += self.theta
+            self.n_averaged += 1
+
+    def _launch(self, project: bool) -> None:
+        """Step: launched the first time, which compiles and loads what it needs, recorded the second, then replayed."""
+        if self._recorder is not None and project in self._replays and self._replays[project] is None:
+            try:
+                self._replays[project] = self._recorder(lambda: self.step(project))
+            except RuntimeError:  # too little memory, say: a recording keeps its own
+                self._recorder, self._replays = None, {}
+        replay = self._replays.setdefault(project, None)
+        if replay is None:
+            self.step(project)
+        else:
+            replay()
+
+    def step(self, project: bool = True) -> None:
+        """Deal, vote, choose and step; nothing here waits for the device, and nothing depends on the host."""
+        form, settings = self.part.form, self.settings
+        scores, blocks = form.scores(self.theta), self.part.dealt.deal()
+        ordered, order = form.risks(scores, blocks).sort()
+        places = self._places
+        if self._slack > 1:
+            generator = self.part.dealt.generator
+            places = places + torch.randint(self._slack, (1,), device=places.device, generator=generator)
+        chosen = order.index_select(0, places)
+        rows = blocks if self.n_taken == len(order) else blocks.index_select(1, chosen)
+        gradient = form.gradient(scores, rows, self.part.clipped)
+        if settings.alpha:
+            gradient = gradient + settings.alpha * self.theta
+        torch.add(gradient, self.velocity, alpha=settings.steps.momentum, out=self.velocity)
+        length = self.lengths.index_select(0, self._at)
+        step = step_of(settings.steps, self.velocity, lambda: ordered.index_select(0, places).mean(), length)
+        moved = self.theta - step
+        moved = form.project(moved) if project else moved
+        self.moved.index_copy_(0, self._at, torch.linalg.vector_norm(moved - self.theta).view(1))
+        self.risks.index_copy_(0, self._at, ordered[(len(order) - 1) // 2].view(1))
+        self.selected.index_copy_(0, self._at, chosen.to(torch.int32)[None])
+        self.counts.index_add_(0, rows.reshape(-1), self._ones)
+        self.theta.copy_(moved)
+        self._at += 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """A problem on a device: its rows, its loss, and the blocks of its one cell."""
+
+    rows: DeviceRows
+    form: RankingPart | MetricPart
+    dealt: Dealt
+    n_chosen: int
+    clipped: bool
+
+    def middle(self) -> tuple[int, int]:
+        """Return how many blocks lie below the chosen ones, and how many are chosen."""
+        n_chosen = min(max(1, self.n_chosen), self.dealt.n_blocks)
+        return (self.dealt.n_blocks - n_chosen) // 2, n_chosen
+
+    def median_risk(self, theta: Tensor) -> Tensor:
+        """Return the median of block risks, the median over a few deals: one may be unlucky."""
+        scores, each = self.form.scores(theta), []
+        for check in range(_CHECKS):
+            if check % self.dealt.shuffle_every == 0:
+                self.dealt.shuffle()
+            risks = self.form.risks(scores, self.dealt.deal())
+            each.append(risks.sort().values[(len(risks) - 1) // 2])
+        return torch.stack(each).median()
+
+
+def descend(
+    problem: Problem,
+    start: Array,
+    rng: np.random.Generator,
+    settings: Settings = DEFAULTS,
+    *,
+    held_out: Problem | None = None,
+    callbacks: Sequence[Callback] = (),
+    verbose: int = 0,
+    first_epoch: int = 0,
+    reference: Array | None = None,
+) -> Descended:
+    """Minimise the median of block risks on the device of the rows; see `outvote.learning.descend`.
+
+    `problem.design` is a `DeviceRows`. Without `held_out`, `callbacks` and `verbose` the host waits for the device
+    at the end, and on CUDA once or twice at the beginning, where epochs are recorded; with one of them after every
+    epoch. A descent that went astray is noticed then, not before. A metric is projected every eighth epoch and at the
+    end.
+
+    Examples
+    --------
+    >>> from outvote.learning.dealing import Cell
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(100, 2))
+    >>> rows = DeviceRows(x, np.zeros(2), np.ones(2), "cpu")
+    >>> problem = DeviceProblem(rows, x[:, 0], PairLogistic(), [Cell((np.arange(100),), 5, 1)])
+    >>> found = descend(problem, np.zeros(2), rng, Settings(n_epochs=50))
+    >>> bool(found.theta[0] > 5 * abs(found.theta[1]))
+    True
+    """
+    part, last = _part(problem, rng), first_epoch + settings.n_epochs
+    held = None if held_out is None else _part(held_out, rng)
+    recorder = Recorder(part.dealt.generator) if part.rows.tensor.is_cuda else None
+    epochs = Epochs(part, part.rows.like(start), settings, first_epoch, recorder)
+    watched = held is not None or bool(callbacks) or bool(verbose)
+    history, epoch = History(), first_epoch
+    watch = Watch(start, settings, callbacks, history, first_epoch)
+    with torch.no_grad(), _progress(settings.n_epochs, verbose) as advance:
+        for epoch in range(first_epoch, last):
+            epochs.run(epoch)
+            if not watched:
+                continue
+            theta, since = to_host(epochs.theta), epoch - first_epoch
+            risk, step = float(epochs.risks[since]), float(epochs.moved[since])
+            _check(theta, risk, epoch)
+            _finite(theta, epoch)
+            judged = None if held is None else float(held.median_risk(epochs.theta))
+            advance(risk)
+            if watch.stops(State(epoch, last, theta, risk, judged, step)):
+                break
+    n_run = epoch + 1 - first_epoch
+    history.train_risk = to_host(epochs.risks[:n_run]).tolist()
+    history.step = to_host(epochs.moved[:n_run]).tolist()
+    history.selected_blocks = list(epochs.selected[:n_run].cpu().numpy())
+    theta = to_host(epochs.theta)
+    for since, (risk, step) in enumerate(zip(history.train_risk, history.step, strict=True)):
+        _check(theta, risk, first_epoch + since)
+        if not math.isfinite(step):
+            _finite(np.array(step), first_epoch + since)
+    if held is not None:
+        theta = watch.best
+    elif epochs.n_averaged:
+        theta = to_host(epochs.total) / epochs.n_averaged
+    theta = problem.loss.project(theta)
+    _check_progress(problem, [start] if reference is None else [start, reference], theta, rng)
+    return Descended(theta, history, epochs.counts.cpu().numpy(), epoch + 1)
+
+
+class OnDevice:
+    """What a learner's fit needs, on a device.
+
+    Parameters
+    ----------
+    device : str or torch.device
+        Where.
+
+    Examples
+    --------
+    >>> OnDevice("cpu").robust_scaling(np.arange(5.0)[:, None], 0)[0]
+    array([2.])
+    """
+
+    problem = DeviceProblem
+    descend = staticmethod(descend)
+
+    def __init__(self, device: Any):
+        self.device = device_of(device)
+        self._sent: tuple[Array, Tensor] | None = None
+
+    def robust_scaling(self, x: Array, n_corrupt: int) -> tuple[Array, Array]:
+        """Return a centre and a scale for each column; the rows stay on the device until `rows` asks for them."""
+        self._sent = x, copied(x, self.device)
+        return robust_scaling(self._sent[1], n_corrupt)
+
+    def rows(self, x: Array, centre: Array, scale: Array, intercept: bool = False) -> DeviceRows:
+        """Return the rows, centred and scaled; neither rankers nor metrics have an intercept."""
+        sent = self._sent[1] if self._sent is not None and self._sent[0] is x else None
+        self._sent = None
+        return DeviceRows(x, centre, scale, self.device, sent)
+
+    @staticmethod
+    def mean_losses(problem: Problem, theta: Array, partners: Array) -> Array:
+        """Return the mean loss of each row with some others."""
+        form, rows = _form(problem, False), cast(DeviceRows, problem.design)
+        others = torch.as_tensor(partners, device=rows.device)
+        return to_host(form.mean_losses(form.scores(rows.like(theta)), others))
+
+
+def step_of(steps: Steps, direction: Tensor, risk: Callable[[], Tensor], length: Tensor) -> Tensor:
+    """Return what is taken off the parameter: `Steps.step`, without looking at a number.
+
+    The risk is taken only if the rule needs it.
+
+    Examples
+    --------
+    >>> step_of(Steps("clipped"), torch.tensor([3.0, 4.0]), lambda: torch.tensor(1.0), torch.tensor([0.5]))
+    tensor([0.3000, 0.4000])
+    """
+    if steps.rule == "plain":
+        return length * direction
+    norm = torch.linalg.vector_norm(direction)
+    if steps.rule == "clipped":
+        factor = length * (1 / norm).clamp(max=1.0)
+    elif steps.rule == "polyak":
+        factor = torch.minimum(length, risk() / norm) / norm
+    else:
+        factor = length / norm
+    factor = torch.where(norm < math.inf, factor, 1.0)  # NaN is not less either
+    return torch.where(norm == 0, 0.0, factor) * direction
+
+
+def _part(problem: Problem, rng: np.random.Generator, use_fused: bool | None = None) -> Part:
+    """Put a problem onto the device of its rows, or say what works there."""
+    rows, cell = cast(DeviceRows, problem.design), _only(problem.cells, cast(DeviceRows, problem.design).device)
+    use_fused = fused.available(rows.tensor) if use_fused is None else use_fused
+    form = _form(problem, use_fused, len(cell.samples[0]) // cell.n_blocks)
+    generator = torch.Generator(device=rows.device).manual_seed(int(rng.integers(2**63 - 1)))
+    sample = torch.as_tensor(cell.samples[0], dtype=torch.int64, device=rows.device)
+    return Part(rows, form, Dealt(sample, cell.n_blocks, generator), cell.n_chosen, cell.clipped)
+
+
+def _form(problem: Problem, use_fused: bool, size: int = 0) -> RankingPart | MetricPart:
+    rows, loss, kind = cast(DeviceRows, problem.design), problem.loss, type(problem.loss)
+    if kind is MetricHinge:
+        classes = torch.as_tensor(problem.targets, dtype=torch.int32, device=rows.device)
+        centred = bool(rows.centre.any())
+        return MetricPart(rows.tensor, classes, centred, use_fused and centred and size <= fused.MOST_SQUARED)
+    if kind not in _NAMES:
+        raise ValueError(
+            f"loss={(loss.name or kind.__name__)!r} does not run with device={str(rows.device)!r}, where rankers take "
+            "'logistic', 'hinge' or 'product', and metrics are learnt by `fit` with loss='auto': leave device=None for "
+            "others"
+        )
+    use_fused = use_fused and size <= fused.MOST_PAIRED
+    return RankingPart(rows.tensor, _comparable(problem.targets, kind, rows), _NAMES[kind], use_fused)
+
+
+def _only(cells: Sequence[Cell], device: torch.device) -> Cell:
+    if len(cells) != 1 or len(cells[0].samples) != 1 or cells[0].groups is not None:
+        what = "groups" if len(cells) == 1 and len(cells[0].samples) == 1 else "two samples"
+        raise ValueError(
+            f"{what} do not go with device={str(device)!r}: RobustRanker without groups and RobustMetricLearner run "
+            "there; leave device=None for others"
+        )
+    return cells[0]
+
+
+def _comparable(targets: Array, kind: type[Any], rows: DeviceRows) -> Tensor:
+    """Return targets as the loss compares them: where their order alone counts, ranks keep the digits."""
+    values = copied(targets, rows.device)
+    if kind is ProductHinge:
+        return values.to(rows.tensor.dtype)
+    return torch.searchsorted(values.sort().values, values, out_int32=True)

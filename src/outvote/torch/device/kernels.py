@@ -1,0 +1,258 @@
+"""The named kernels on blocks of tensors: closed_forms.py again, in the array API, where the rows are.
+
+Counts are exact; other values are those of numpy to rounding. Blocks whose values are so large or small that something
+may have overflowed are evaluated again on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote.blocks.dealt import Indices, Partition, blocks_by_size
+from outvote.data.tensors import is_tensor, like, namespace, rows_of, to_host
+from outvote.kernels.kernel import Kernel
+from outvote.torch.device.deals import Deal
+from outvote.torch.device.grids import wins_grid
+
+#: Numbers in one temporary tensor.
+_TILE = 2**24
+#: Rows on each side of a tile of pairs.
+_SIDE = 2048
+#: Beyond this size, and below its inverse, a value is not trusted.
+_ORDINARY = 1e200
+
+
+def means_of_tensor(x: Any, dealt: Partition) -> Any:
+    """Average each block in float64, where the rows are; only those of long tensors stay there."""
+    if isinstance(dealt, Deal):
+        return dealt.tensor_sums(x) / (int(dealt.sizes[0]) if dealt.one_size else like(dealt.sizes, x))
+    xp = namespace(x)
+    means = np.empty((len(dealt), *x.shape[1:]))
+    for blocks in blocks_by_size([dealt]):
+        means[blocks] = to_host(xp.sum(_stack(x, dealt, blocks), axis=1, dtype=xp.float64)) / dealt.sizes[blocks[0]]
+    return means
+
+
+def on_tensors(kernel: Kernel, rows: Sequence[Any], dealt: Sequence[Partition], grid: str) -> NDArray[np.float64]:
+    """Evaluate a U-statistic on blocks, where the rows are; the values come to the host."""
+    devices = {str(x.device) if is_tensor(x) else "the host" for x in rows}
+    if len(devices) > 1:
+        raise TypeError(f"the samples are on {' and '.join(sorted(devices))}: put them on one device")
+    if kernel.name not in _ALIGNED or kernel.aligned_form is None:
+        raise TypeError(
+            f"kernel {kernel.name!r} has no form for tensors on {devices.pop()}: pass x.cpu(), or one of "
+            f"{', '.join(map(repr, _ALIGNED))}"
+        )
+    full = grid == "full" and len(rows) > 1
+    form = (_ACROSS if full else _ALIGNED)[kernel.name]
+    if isinstance(kernel.aligned_form, partial):  # mmd, with its bandwidth
+        form = partial(form, width=kernel.aligned_form.keywords["bandwidth"])
+    values = np.empty(tuple(map(len, dealt)) if full else len(dealt[0]))
+    groups = [list(blocks_by_size([part])) for part in dealt] if full else [list(blocks_by_size(dealt))]
+    for first in groups[0]:
+        for second in groups[-1] if full else [first]:
+            chosen = (first, second)[: len(rows)]
+            stacks = [_stack(x, part, blocks) for x, part, blocks in zip(rows, dealt, chosen, strict=True)]
+            found = to_host(form(*stacks))
+            sizes = np.abs(found)
+            unclear = np.nonzero(~((sizes < _ORDINARY) & (sizes > 1 / _ORDINARY)))
+            if len(unclear[0]) and kernel.homogeneity is not None:
+                cells = unclear if full else unclear * len(rows)
+                found[unclear] = kernel.aligned(
+                    *(to_host(rows_of(stack, cell)) for stack, cell in zip(stacks, cells, strict=True))
+                )
+            values[np.ix_(*chosen) if full else first] = found
+    return values
+
+
+def _stack(x: Any, part: Partition, blocks: Indices) -> Any:
+    """The rows of some blocks of one size, (blocks, size, …)."""
+    if part.order is None and len(blocks) == len(part):
+        return x[: len(part) * int(part.sizes[0])].reshape(len(part), -1, *x.shape[1:])
+    numbers = part.stack(np.arange(len(x)), blocks)
+    return rows_of(x, numbers.reshape(-1)).reshape(*numbers.shape, *x.shape[1:])
+
+
+def _double(z: Any) -> Any:
+    return namespace(z).astype(z, namespace(z).float64)
+
+
+def _variance(z: Any) -> Any:
+    xp, z = namespace(z), _double(z)
+    centred = z - z[:, :1]
+    centred = centred - xp.mean(centred, axis=1, keepdims=True)
+    return xp.sum(centred * centred, axis=1) / (z.shape[1] - 1)
+
+
+def _covariance(z: Any) -> Any:
+    xp, z = namespace(z), _double(z)
+    centred = z - z[:, :1]
+    centred = centred - xp.mean(centred, axis=1, keepdims=True)
+    return xp.sum(centred[..., 0] * centred[..., 1], axis=1) / (z.shape[1] - 1)
+
+
+def _gini(z: Any) -> Any:
+    xp, n_rows = namespace(z), z.shape[1]
+    ordered = _double(xp.sort(z, axis=1))
+    below = _double(xp.arange(1, n_rows, device=z.device))
+    return (ordered[:, 1:] - ordered[:, :-1]) @ (below * (n_rows - below) / _pairs(n_rows))
+
+
+def _wilcoxon(z: Any) -> Any:
+    """In order of size, positive first among equals, a positive row wins against all before it."""
+    xp = namespace(z)
+    first = xp.argsort(xp.astype(z <= 0, xp.int8), axis=1, stable=True)
+    z = xp.take_along_axis(z, first, axis=1)
+    order = xp.argsort(xp.abs(z), axis=1, stable=True)
+    positive = xp.take_along_axis(z, order, axis=1) > 0
+    places = xp.arange(z.shape[1], device=z.device)
+    return _double(xp.sum(xp.where(positive, places, 0), axis=1)) / _pairs(z.shape[1])
+
+
+def _kendall(z: Any) -> Any:
+    """All pairs of a block, a tile of blocks at a time."""
+    xp, (n_blocks, n_rows) = namespace(z), z.shape[:2]
+    found = []
+    for low in range(0, n_blocks, max(1, _TILE // n_rows**2)):
+        part = z[low : low + max(1, _TILE // n_rows**2)]
+        x, y = (xp.sign(part[:, :, None, j] - part[:, None, :, j]) for j in (0, 1))
+        found.append(xp.sum(x * y, axis=(1, 2), dtype=xp.float64) / 2)
+    return xp.concat(found) / _pairs(n_rows)
+
+
+def _wins(x: Any, y: Any, *, ties: bool) -> Any:
+    """Count the pairs x < y of each block, and the pairs x = y too if `ties`."""
+    xp, n_x, n_y = namespace(x), x.shape[1], y.shape[1]
+    both = xp.concat([x, y] if ties else [y, x], axis=1)
+    order = xp.argsort(both, axis=1, stable=True)
+    is_y = (order >= n_x) if ties else (order < n_y)
+    places = xp.arange(n_x + n_y, device=x.device)
+    return xp.sum(xp.where(is_y, places, 0), axis=1) - n_y * (n_y - 1) // 2
+
+
+def _mann_whitney(x: Any, y: Any) -> Any:
+    return _double(_wins(x, y, ties=True)) / (x.shape[1] * y.shape[1])
+
+
+def _auc(x: Any, y: Any) -> Any:
+    return _double(_wins(x, y, ties=True) + _wins(x, y, ties=False)) / (2 * x.shape[1] * y.shape[1])
+
+
+def _mann_whitney_grid(x: Any, y: Any) -> Any:
+    return _double(wins_grid(x, y, ties=True)) / (x.shape[1] * y.shape[1])
+
+
+def _auc_grid(x: Any, y: Any) -> Any:
+    return _double(wins_grid(x, y, ties=True) + wins_grid(x, y, ties=False)) / (2 * x.shape[1] * y.shape[1])
+
+
+def _energy(x: Any, y: Any) -> Any:
+    if x.ndim == 3:
+        return _two_sample(x, y, _root, -1.0, 1.0)
+    xp, n_x, n_y = namespace(x), x.shape[1], y.shape[1]
+    both = _double(xp.concat([x, y], axis=1))
+    order = xp.argsort(both, axis=1)
+    ordered = xp.take_along_axis(both, order, axis=1)
+    x_below = _double(xp.cumulative_sum(xp.astype(order < n_x, xp.int64), axis=1)[:, :-1])
+    y_below = _double(xp.arange(1, n_x + n_y, device=x.device)) - x_below
+    x_above, y_above = n_x - x_below, n_y - y_below
+    weights = (
+        2 * (x_below * y_above + y_below * x_above) / (n_x * n_y)
+        - x_below * x_above / _pairs(n_x)
+        - y_below * y_above / _pairs(n_y)
+    )
+    return xp.sum((ordered[:, 1:] - ordered[:, :-1]) * weights, axis=1)
+
+
+def _mmd(x: Any, y: Any, *, width: float) -> Any:
+    return _two_sample(_vectors(x), _vectors(y), _gaussian, 1.0, width)
+
+
+def _energy_grid(x: Any, y: Any) -> Any:
+    if x.ndim == 3:
+        return _two_sample_grid(x, y, _root, -1.0, 1.0)
+    xp = namespace(x)
+    return xp.stack([_energy(xp.broadcast_to(block, (len(y), len(block))), y) for block in x])
+
+
+def _mmd_grid(x: Any, y: Any, *, width: float) -> Any:
+    return _two_sample_grid(_vectors(x), _vectors(y), _gaussian, 1.0, width)
+
+
+def _two_sample(x: Any, y: Any, function: Callable[[Any], Any], sign: float, width: float) -> Any:
+    within = _within(x, function, width) + _within(y, function, width)
+    return sign * (within - 2 * _sums(x, y, function, width) / (x.shape[1] * y.shape[1]))
+
+
+def _two_sample_grid(x: Any, y: Any, function: Callable[[Any], Any], sign: float, width: float) -> Any:
+    xp = namespace(x)
+    x_within, y_within = _within(x, function, width), _within(y, function, width)
+    n_pairs = x.shape[1] * y.shape[1]
+    across = [_sums(xp.broadcast_to(block, (len(y), *block.shape)), y, function, width) / n_pairs for block in x]
+    return sign * (x_within[:, None] + y_within - 2 * xp.stack(across))
+
+
+def _within(z: Any, function: Callable[[Any], Any], width: float) -> Any:
+    """Mean of function(‖z - z'‖²/width²) over the pairs inside each block: all of them less those of equals."""
+    xp, n_rows = namespace(z), z.shape[1]
+    zero = function(xp.zeros((1,), dtype=xp.float64, device=z.device))
+    return (_sums(z, z, function, width) - n_rows * zero) / (2 * _pairs(n_rows))
+
+
+def _sums(x: Any, y: Any, function: Callable[[Any], Any], width: float) -> Any:
+    """Sum of function(‖x - y‖²/width²) over the pairs of each block of x with the same block of y."""
+    xp, (n_blocks, n_x), n_y = namespace(x), x.shape[:2], y.shape[1]
+    side = min(_SIDE, max(n_x, n_y))
+    step = max(1, _TILE // side**2)
+    totals = []
+    for low in range(0, n_blocks, step):
+        total = xp.zeros((min(step, n_blocks - low),), dtype=xp.float64, device=x.device)
+        for top in range(0, n_x, side):
+            for left in range(0, n_y, side):
+                a, b = (_double(z[low : low + step, at : at + side]) for z, at in ((x, top), (y, left)))
+                squares = 0.0
+                for column in range(x.shape[2]):
+                    squares = squares + ((a[:, :, None, column] - b[:, None, :, column]) / width) ** 2
+                total = total + xp.sum(function(squares), axis=(1, 2))
+        totals.append(total)
+    return xp.concat(totals)
+
+
+def _root(squares: Any) -> Any:
+    return namespace(squares).sqrt(squares)
+
+
+def _gaussian(squares: Any) -> Any:
+    return namespace(squares).exp(-0.5 * squares)
+
+
+def _vectors(z: Any) -> Any:
+    return z if z.ndim == 3 else z[..., None]
+
+
+def _pairs(n_rows: int) -> float:
+    return n_rows * (n_rows - 1) / 2
+
+
+_ALIGNED: dict[str, Callable[..., Any]] = {
+    "variance": _variance,
+    "covariance": _covariance,
+    "gini": _gini,
+    "wilcoxon": _wilcoxon,
+    "kendall": _kendall,
+    "mann-whitney": _mann_whitney,
+    "auc": _auc,
+    "energy": _energy,
+    "mmd": _mmd,
+}
+_ACROSS: dict[str, Callable[..., Any]] = {
+    "mann-whitney": _mann_whitney_grid,
+    "auc": _auc_grid,
+    "energy": _energy_grid,
+    "mmd": _mmd_grid,
+}
