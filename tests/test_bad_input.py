@@ -90,7 +90,7 @@ def test_nothing_but_nan(call, name):
 @everywhere
 @pytest.mark.parametrize("nan_policy", ["drop", "propagate", None, 0])
 def test_an_unknown_nan_policy(call, name, nan_policy):
-    with pytest.raises(ValueError, match=f"nan_policy={nan_policy!r} is not one of 'raise', 'omit', 'corrupt'"):
+    with pytest.raises(ValueError, match=f"nan_policy={nan_policy!r} must be one of 'raise', 'omit', 'corrupt'"):
         call(GOOD, nan_policy=nan_policy)
 
 

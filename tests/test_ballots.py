@@ -7,7 +7,7 @@ import pytest
 
 import outvote as ov
 from outvote.certificate import radius
-from outvote.votes import at_size, ballot, best_vote
+from outvote.votes import Terms, at_size, ballot, best_vote
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(2.0, 1.0, size=3000)
@@ -17,13 +17,7 @@ VOTES = ("median", "soft", "clipped")
 
 
 def terms(assume=KNOWN, degrees=(1,), adversary="oblivious", alternative="two-sided", delta=0.05):
-    return {
-        "log_delta": math.log(delta),
-        "assume": assume,
-        "degrees": degrees,
-        "adversary": adversary,
-        "alternative": alternative,
-    }
+    return Terms(math.log(delta), adversary, alternative, assume, degrees)
 
 
 @pytest.mark.parametrize("vote", VOTES)

@@ -109,8 +109,8 @@ def test_huber():
     [
         ({"confidence": None}, r"exactly one of confidence=None and delta=None"),
         ({"delta": 0.1}, r"exactly one of confidence=0.95 and delta=0.1"),
-        ({"confidence": 1.0}, r"confidence=1.0 must be strictly between 0 and 1"),
-        ({"confidence": None, "delta": 0.0}, r"delta=0.0 must be strictly between 0 and 1"),
+        ({"confidence": 1.0}, r"confidence=1.0 must lie strictly between 0 and 1"),
+        ({"confidence": None, "delta": 0.0}, r"delta=0.0 must lie strictly between 0 and 1"),
         ({"confidence": None, "delta": math.nan}, r"delta=nan"),
         ({"vote": "mode"}, r"vote='mode'"),
         ({"adversary": "evil"}, r"adversary='evil' must be one of 'oblivious', 'adaptive'"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import outvote as ov
 from outvote.blocks.partition import draw
-from outvote.estimate import estimate, pipeline
+from outvote.estimate import block_values, u_statistic
 from outvote.kernels import closed_forms
 from outvote.votes import medians_of_counts
 
@@ -84,7 +84,7 @@ def test_two_samples(name, kind, remainder, grid, monkeypatch):
     options = {"kernel": name, "n_blocks": 7, "grid": grid, "partition": kind, "remainder": remainder}
     found = check_columns(*samples, contamination=(2, 1), **options)
     assert found.block_values.ndim == (3 if grid == "full" else 2)
-    monkeypatch.setattr(estimate, "_KEPT", 100)
+    monkeypatch.setattr(u_statistic, "_KEPT", 100)
     bare = check_columns(*samples, contamination=(2, 1), **options)
     assert bare.block_values.size == (0 if grid == "full" else found.block_values.size)
 
@@ -105,7 +105,7 @@ def test_brute_force_on_the_full_grid_whether_values_are_kept_or_not(monkeypatch
     x, y = rows(30, 2), rows(24, 2, seed=1)
     asked = {"kernel": "auc", "contamination": 1, "n_blocks": (5, 4), "axis": 0, "rng": 0}
     found = ov.u_statistic(x, y, **asked)
-    monkeypatch.setattr(estimate, "_KEPT", 0)
+    monkeypatch.setattr(u_statistic, "_KEPT", 0)
     bare = ov.u_statistic(x, y, **asked)
     for j in range(2):
         expected = [
@@ -273,7 +273,7 @@ def test_few_columns_at_a_time_are_all_columns(monkeypatch):
     asked = {"kernel": "gini", "contamination": 1, "n_blocks": 5, "axis": 0, "rng": 0}
     expected = ov.u_statistic(z, **asked)
     for at_once in (1, 80, 120, 10_000):
-        monkeypatch.setattr(pipeline, "_AT_ONCE", at_once)
+        monkeypatch.setattr(block_values, "_AT_ONCE", at_once)
         found = ov.u_statistic(z, **asked)
         np.testing.assert_array_equal(found.block_values, expected.block_values)
         np.testing.assert_array_equal(found.estimate, expected.estimate)
@@ -283,7 +283,7 @@ def test_few_columns_at_a_time_are_all_columns(monkeypatch):
 def test_jobs_change_nothing(options, monkeypatch):
     samples = [rows(60, 3), rows(60, 3, seed=1)][: 1 + ("grid" in options)]
     expected = ov.u_statistic(*samples, contamination=1, n_blocks=7, axis=0, rng=0, **options)
-    monkeypatch.setattr(estimate, "_KEPT", 0)
+    monkeypatch.setattr(u_statistic, "_KEPT", 0)
     found = ov.u_statistic(*samples, contamination=1, n_blocks=7, axis=0, rng=0, n_jobs=2, **options)
     np.testing.assert_allclose(found.estimate, expected.estimate, rtol=1e-12)
 

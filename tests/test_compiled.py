@@ -15,11 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
-from outvote._numba import partitions
-from outvote.blocks import one_pass
-from outvote.blocks.partition import draw, hash_coefficients, hash_rows
-from outvote.estimate import scales
-from outvote.estimate.moments import Moments
+from outvote.blocks.hashing import hash_coefficients, hash_rows
+from outvote.blocks.partition import draw
+from outvote.estimate.summary.moments import Moments
 from outvote.kernels import closed_forms
 from outvote.kernels.kernel import KERNELS, Kernel
 from outvote.learning.dealing import Deal
@@ -292,60 +290,6 @@ def test_medians_of_counts(n_each):
 # --- partitions -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
-@pytest.mark.parametrize(("n_rows", "n_blocks"), [(3000, 1), (9001, 10), (20_000, 101), (18_000, 17_000)])
-def test_drawn_partitions_and_their_sums_are_the_same(n_rows, n_blocks, dtype):
-    x = np.random.default_rng(0).normal(scale=100, size=n_rows).astype(dtype)
-
-    def drawn():
-        dealt = one_pass.Drawn(n_rows, n_blocks, "drop", np.random.default_rng(1))
-        return dealt.labels, dealt.sums(x), dealt.sums(x[::-1])
-
-    with using(None):
-        expected = drawn()
-    with using(compiled), np.errstate(over="ignore"):  # numbers that wrap around warn in plain Python
-        for found, right in zip(drawn(), expected, strict=True):
-            np.testing.assert_allclose(found, right, rtol=1e-13)
-
-
-@pytest.mark.parametrize("columns", [1, 3])
-@pytest.mark.parametrize(
-    ("n_rows", "n_blocks", "stepped_from"), [(3000, 1, 999), (9001, 10, 999), (13_000, 101, 999), (13_000, 101, 100)]
-)
-def test_segments_add_up_the_same(monkeypatch, n_rows, n_blocks, columns, stepped_from):
-    monkeypatch.setattr(one_pass, "_GROUP", 700)
-    monkeypatch.setattr(one_pass, "_PLACES", (4, 8))
-    monkeypatch.setattr(one_pass, "_STEPPED_FROM", stepped_from)
-    x = np.random.default_rng(0).normal(size=(n_rows, columns) if columns > 1 else n_rows)
-    for seed in range(4):
-        dealt = one_pass.Segments(n_rows, n_blocks, columns, "spread", np.random.default_rng(seed))
-        for rows in (x, x.astype(np.float32), x[::-1], np.asfortranarray(x)):
-            with using(None):
-                expected = dealt.sums(rows)
-            with using(compiled):
-                np.testing.assert_allclose(dealt.sums(rows), expected, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("bits", [3, 20, 31, 32, 33, 50])
-def test_numbers_are_scrambled_the_same(bits):
-    keys = np.random.default_rng(bits).integers(2**bits, size=(6, 2), dtype=np.uint64)
-    rows, first = np.empty(100, dtype=np.int64), min(5, 2**bits - 1)
-    with np.errstate(over="ignore"):
-        partitions._scramble(np.uint64(first), keys, np.uint64(bits), rows)
-    numbers = np.arange(first, first + 100, dtype=np.uint64) & np.uint64(2**bits - 1)
-    np.testing.assert_array_equal(rows, one_pass._scrambled(numbers, keys, bits))
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
-def test_variances_of_rows_are_the_same(dtype):
-    x = np.random.default_rng(0).normal(1e3, 10, size=(300, 7)).astype(dtype)
-    order = np.random.default_rng(1).integers(300, size=40)
-    expected = [np.var(x[order[k : k + 8]].astype(np.float64), axis=0, ddof=1) for k in range(0, 40, 8)]
-    for module in (None, compiled):
-        with using(module):
-            np.testing.assert_allclose(scales._variances(x, order, 8), expected, rtol=1e-12)
-
-
 @pytest.mark.parametrize("remainder", ["drop", "spread"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(("n_rows", "width"), [(900, 10), (900, 80), (2503, 80)])
@@ -367,7 +311,7 @@ def test_sums_stay_precise_far_from_zero(kind, module):
     n_rows, n_blocks = 2**21, 101
     x = np.random.default_rng(0).normal(size=n_rows) + 1e8
     with using(module):
-        dealt = draw(kind, n_rows, n_blocks, 0, one_pass=True)
+        dealt = draw(kind, n_rows, n_blocks, 0)
         means = dealt.sums(x) / dealt.sizes
     for k in range(0, n_blocks, 25):
         assert means[k] == pytest.approx(math.fsum(x[dealt[k]]) / dealt.sizes[k], rel=1e-14, abs=0)

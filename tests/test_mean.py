@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 import outvote as ov
-from outvote.blocks.one_pass import Segments
 from outvote.blocks.partition import draw
 from outvote.certificate import Certificate
 
@@ -21,7 +20,7 @@ def normal(shape, seed=0):
 
 def blocks_of(result, n_rows, kind="random", remainder="drop"):
     """Deal the rows again, from what the result says."""
-    return draw(kind, n_rows, result.plan.n_blocks, result.seed, remainder=remainder, one_pass=True)
+    return draw(kind, n_rows, result.plan.n_blocks, result.seed, remainder=remainder)
 
 
 # --- the blocks, and their median --------------------------------------------------------------------
@@ -89,32 +88,6 @@ def test_the_hash_leaves_empty_blocks_out_of_the_vote_and_says_so():
     assert result.plan.n_blocks == 25 - empty == len(result.block_values)
     assert f"The hash left {empty} blocks with fewer than 1 row" in result.explain()
     assert not np.isnan(result.block_values).any()
-
-
-@pytest.mark.parametrize("shape", [(2**21 + 77,), (2**21 + 9, 2)])
-@pytest.mark.parametrize("remainder", ["drop", "spread"])
-def test_the_rotation_of_long_inputs_gives_the_means_of_its_blocks(shape, remainder):
-    x = normal(shape)
-    n, k = len(x), 501
-    columns = int(np.prod(shape[1:]))
-    result = ov.mean(x, contamination=100, n_blocks=k, rng=3, remainder=remainder)
-    dealt = draw("random", n, k, 3, remainder=remainder, one_pass=True, columns=columns)
-    assert isinstance(dealt, Segments)
-    used = dealt.labels >= 0
-    assert used.sum() == (n if remainder == "spread" else n - n % k)
-    table = x.reshape(n, -1)
-    for column in range(columns):
-        sums = np.bincount(dealt.labels[used], weights=table[used, column], minlength=k)
-        expected = sums / np.bincount(dealt.labels[used], minlength=k)
-        found = result.block_values.reshape(k, -1)[:, column]
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-    np.testing.assert_array_equal(result.estimate, np.median(result.block_values, axis=0))
-    np.testing.assert_array_equal(result.block_sizes, np.bincount(dealt.labels[used]))
-
-
-def test_the_rotation_meets_rows_near_the_largest_float():
-    x = np.full(2**21, 1.7e308)
-    assert ov.mean(x, contamination=10, n_blocks=501, rng=0).estimate == pytest.approx(1.7e308)
 
 
 # --- seeds -----------------------------------------------------------------------------------------------

@@ -98,13 +98,6 @@ def test_a_plan_deals_its_rows():
     assert len(plan.partition()) == 7
 
 
-def test_a_plan_turns_long_inputs_only_when_told():
-    plan = BlockPlan(64 * 32_768, 64, 0)
-    turned = plan.partition(rng=0, one_pass=True)
-    assert turned.order is None
-    assert plan.partition(rng=0).order is not None
-
-
 # --- several samples ----------------------------------------------------------------------------------------
 
 PAIR = (BlockPlan(100, 9, 2, reason="First."), BlockPlan(50, 9, 1, degree=2, reason="Second."))

@@ -17,8 +17,9 @@ from typer.testing import CliRunner
 
 import outvote as ov
 from outvote.cli import commands as cli
-from outvote.cli.answers import Asked
-from outvote.cli.report import curves
+from outvote.cli.answer import Asked
+from outvote.cli.verdict import value_at
+from outvote.estimate.curve import curve
 
 NASTY = """<b id="x">B</b> & "q" 'r' ${y} </script><script>window.hit = 1</script>"""[:40]
 IMAGE = '<img src=x onerror="window.hit = 1">'
@@ -77,6 +78,11 @@ def folder(tmp_path_factory):
     return folder
 
 
+def curve_of(rows, asked, **options):
+    """Compute the curve of one sample or two, as the commands do."""
+    return curve(asked.sides(rows), **options)
+
+
 def embedded(path):
     text = path.read_text("utf-8")
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text)[1])
@@ -90,23 +96,23 @@ def test_a_curve_is_overturned_where_the_tolerance_says(assume):
     a, b = samples()
     b = b if assume else b + 1
     asked = Asked(assume=assume, contamination=2)
-    found = curves.curve([a, b], asked)
+    found = curve_of([a, b], asked)
     assert found.start == found.assumed == 4
     assert found.stands == ov.tolerance(a, b, **asked.options).rows > 4
-    assert [found.at(count)[1] for count in (4, found.stands, found.stands + 1)] == [1, 1, 0]
-    turned = curves.curve([b, a], asked)
-    assert turned.at(turned.assumed)[1] == -1
+    assert [value_at(found, count)[1] for count in (4, found.stands, found.stands + 1)] == [1, 1, 0]
+    turned = curve_of([b, a], asked)
+    assert value_at(turned, turned.assumed)[1] == -1
     assert turned.stands == found.stands
 
 
 def test_an_interval_covers_every_split():
     a, b = samples()
     asked = Asked(assume=ov.FiniteVariance(2.5), contamination=2)
-    found = curves.curve([a, b], asked)
+    found = curve_of([a, b], asked)
     options = asked.options | {"confidence": 0.975}
     for count in (4, 9, 30):
         sides = [[ov.mean(x, t, **options).interval for t in range(count + 1)] for x in (a, b)]
-        value, _ = found.at(count)
+        value, _ = value_at(found, count)
         assert value.low <= min(sides[1][count - t].low - sides[0][t].high for t in range(count + 1)) + 1e-12
         assert value.high >= max(sides[1][count - t].high - sides[0][t].low for t in range(count + 1)) - 1e-12
         assert value.low < value.estimate < value.high
@@ -115,13 +121,13 @@ def test_an_interval_covers_every_split():
 def test_one_mean_agrees_with_the_sensitivity():
     x = np.concatenate(samples())
     asked = Asked(contamination=5)
-    found = curves.curve([x], asked, bound=9.5)
+    found = curve_of([x], asked, bound=9.5)
     levels = [5, found.stands, found.stands + 1]
     table = ov.sensitivity(x, levels=levels, **asked.options)
     assert (table.low > 9.5).tolist() == [True, True, False]
-    assert [found.at(level)[1] for level in levels] == [1, 1, 0]
-    assert found.at(5)[0].low == table.low[0]
-    assert found.at(5)[0].estimate == table.estimate[0]
+    assert [value_at(found, level)[1] for level in levels] == [1, 1, 0]
+    assert value_at(found, 5)[0].low == table.low[0]
+    assert value_at(found, 5)[0].estimate == table.estimate[0]
 
 
 def test_gross_errors_do_no_harm_where_they_are_allowed_for():
@@ -129,17 +135,17 @@ def test_gross_errors_do_no_harm_where_they_are_allowed_for():
     a, b = samples()
     a, b = np.r_[a, np.full(10, 1e4)], b + 4
     asked = Asked(contamination=12, vote="median")
-    found = curves.curve([a, b], asked)
+    found = curve_of([a, b], asked)
     assert found.settled
-    value, verdict = found.at(found.assumed)
+    value, verdict = value_at(found, found.assumed)
     assert verdict == 1
     close = ov.difference(a, b, 12, **asked.options)
     assert value.estimate == pytest.approx(close.estimate, abs=0.1)  # dealt into other blocks
     assert value.low == pytest.approx(close.interval.low, abs=2)
     assert value.high - value.low < 2 * (close.interval.high - close.interval.low)
-    assert found.at(0)[0].estimate < -10
+    assert value_at(found, 0)[0].estimate < -10
     # Without allowing for them nothing is settled, as the tolerance says.
-    trusting = curves.curve([a, b], replace(asked, contamination=0))
+    trusting = curve_of([a, b], replace(asked, contamination=0))
     tolerance = ov.tolerance(a, b, **asked.options)
     assert trusting.stands == tolerance.rows
 
@@ -147,11 +153,11 @@ def test_gross_errors_do_no_harm_where_they_are_allowed_for():
 def test_not_settled_where_assumed_but_below():
     a, b = (x[::2] for x in samples())
     asked = Asked(assume=ov.FiniteVariance(2.5), contamination=0.2)
-    found = curves.curve([a, b], asked)
+    found = curve_of([a, b], asked)
     assert not found.settled
     assert found.start == 0
     assert found.stands == ov.tolerance(a, b, **asked.options).rows < found.assumed
-    open_case = curves.curve([a, a + 0.01], asked)
+    open_case = curve_of([a, a + 0.01], asked)
     assert open_case.stands is None
     assert not open_case.verdict.any()
 
@@ -160,7 +166,7 @@ def test_rows_that_give_themselves_away_are_counted_where_they_are():
     a, b = samples()
     a[:1], b[:3] = np.nan, np.nan
     asked = Asked(assume=ov.FiniteVariance(2.5), contamination=5, nan="corrupt")
-    found = curves.curve([a, b], asked)
+    found = curve_of([a, b], asked)
     assert found.certain == found.stops[0] == 4
     options = asked.options | {"confidence": 0.975}
     low = [ov.mean(b, t, **options).interval.low for t in range(3, found.stands + 1)]
@@ -301,7 +307,7 @@ def test_colours_can_be_read():
         (["--baseline", "A"], "--baseline 'A' is for variants"),
         (["--threshold", "inf"], "--threshold inf must be a finite number"),
         (["--by", "revenue"], "values, and a report has room for 12: outvote mean --by lists them all"),
-        (["--by", "variant", "--baseline", "C"], "--baseline 'C' is no value of 'variant'"),
+        (["--by", "variant", "--baseline", "C"], "--baseline 'C' is not a value of 'variant'"),
     ],
 )
 def test_mistakes(folder, tmp_path, options, told):
@@ -342,11 +348,11 @@ def test_the_slider_turns_the_verdict_where_python_does(open_page, folder):
     page, asked = open_page(folder / "ab.html"), Asked(assume=ov.FiniteVariance(2.5))
     a, b = samples()
     rows = ov.tolerance(a, b, **asked.options).rows
-    found = curves.curve([a, b], asked)
+    found = curve_of([a, b], asked)
     assert page.locator("#slider-0").input_value() == str(found.assumed) == "20"
     for count, verdict in ((0, "B is larger"), (20, "B is larger"), (rows, "B is larger"), (rows + 1, "not settled")):
         shown, word, said = move(page, count)
-        value, _ = found.at(count)
+        value, _ = value_at(found, count)
         assert (shown, word) == (str(count), verdict)
         low, high = map(float, re.search(r"interval (\S+) to (\S+)\)", said).groups())
         assert low == pytest.approx(value.low, abs=0.05)
@@ -364,7 +370,7 @@ def test_the_slider_turns_the_verdict_where_python_does(open_page, folder):
 
 def test_the_slider_of_one_mean(open_page, folder):
     page, asked = open_page(folder / "one.html"), Asked(contamination=5)
-    found = curves.curve([np.concatenate(samples())], asked, bound=9.5)
+    found = curve_of([np.concatenate(samples())], asked, bound=9.5)
     assert move(page, found.stands)[1] == "above 9.5"
     assert move(page, found.stands + 1)[1] == "not settled"
 

@@ -15,10 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
-from outvote.blocks.partition import hash_rows
+from outvote.blocks.hashing import hash_rows
 from outvote.data.groups import group_codes
-from outvote.estimate.moments import Moments
-from outvote.estimate.serialise import _MAGIC
+from outvote.estimate.summary.moments import Moments
 
 try:
     import outvote._numba.functions as compiled
@@ -264,9 +263,9 @@ def test_merge_refuses_what_does_not_belong_together(other, kind, message):
 
 @pytest.mark.parametrize("n_blocks", [0, -1, 1.5, True, "3", None])
 def test_a_number_of_blocks_is_an_integer(n_blocks):
-    with pytest.raises(ValueError, match=r"n_blocks=.* must be an integer of at least 1"):
+    with pytest.raises((TypeError, ValueError), match=r"n_blocks=.* must be"):
         ov.BlockSummary(n_blocks)
-    with pytest.raises(ValueError, match=r"n_blocks=.* must be an integer of at least 1"):
+    with pytest.raises((TypeError, ValueError), match=r"n_blocks=.* must be"):
         ov.GroupedBlockSummary({"a": n_blocks})
 
 
@@ -500,7 +499,7 @@ def test_bytes_cut_anywhere_are_refused():
         ov.BlockSummary.from_bytes(bomb)
     header = json.dumps({**json.loads(SUMMARIES[1][1].to_json()), "n_blocks": 10**15}).encode()
     with pytest.raises(ValueError, match="cut short"):  # before room is made for so many blocks
-        ov.BlockSummary.from_bytes(_MAGIC + struct.pack("<I", len(header)) + header)
+        ov.BlockSummary.from_bytes(data[: data.index(b"{") - 4] + struct.pack("<I", len(header)) + header)
 
 
 @settings(max_examples=150, deadline=None)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import outvote as ov
-from outvote.estimate.unknown import level_counts, most_corrupt
+from outvote.estimate.levels import level_counts
+from outvote.estimate.request import largest_contamination
 
 KNOWN = ov.FiniteVariance(1.0)
 
@@ -27,11 +28,11 @@ def test_levels_start_at_none_and_end_at_the_most():
     assert fine[:11] == list(range(11))
     assert fine[-1] == 1000
     assert all(b - a <= max(1, 0.02 * a) for a, b in itertools.pairwise(fine))
-    assert most_corrupt(0.25, 400) == (100, "oblivious")
-    assert most_corrupt(ov.Contamination(7, "adaptive"), 400) == (7, "adaptive")
+    assert largest_contamination(0.25) == ov.Contamination(0.25)
+    assert largest_contamination(ov.Contamination(7, "adaptive")).adversary == "adaptive"
     for bad in (0.5, -0.1, 1, True, "a", None):
         with pytest.raises((TypeError, ValueError), match=r"max_contamination=.* must be a fraction in \[0, 0.5\)"):
-            most_corrupt(bad, 100)
+            largest_contamination(bad)
 
 
 @pytest.mark.parametrize("vote", ["median", "auto"])

@@ -598,7 +598,6 @@ def test_grid_failure_formula_uses_the_incomplete_beta():
             lambda: huber_radius(11, 5, huber_rates=[0.1], log_delta=-3.0, assume=UNIT, adversary="adaptive"),
             r"in Huber's model",
         ),
-        (lambda: best_n_blocks([10], [1], layout="row", log_delta=-3.0, assume=UNIT), r"layout='row' must be one of"),
         (lambda: best_n_blocks([20], [9], log_delta=-3.0, assume=FiniteKurtosis(3.0)), r"no number of blocks"),
         (
             lambda: best_n_blocks([20], [1], degrees=(2,), log_delta=-3.0, assume=FiniteKurtosis(3.0)),

@@ -31,14 +31,14 @@ _HOMES = {
     "RobustRanker": "learning",
     "RobustRegressor": "learning",
     "certify_risk": "estimate.risk",
-    "difference": "estimate.estimate",
-    "mean": "estimate.estimate",
+    "difference": "estimate.difference",
+    "mean": "estimate.mean",
     "plan_blocks": "blocks.choose",
-    "rows_needed": "blocks.choose",
+    "rows_needed": "blocks.rows_needed",
     "scan": "tables.open",
-    "sensitivity": "estimate.unknown",
+    "sensitivity": "estimate.sensitivity",
     "tolerance": "estimate.tolerance",
-    "u_statistic": "estimate.estimate",
+    "u_statistic": "estimate.u_statistic",
 }
 _MODULES = ("certificate", "contamination", "datasets", "kernels", "learning", "metrics", "paper", "plotting")
 _OPTIONAL = ("torch",)  # modules that need an extra: found when asked for, left out of `from outvote import *`
@@ -84,16 +84,19 @@ if TYPE_CHECKING:
     from outvote import certificate, contamination, datasets, kernels, learning, metrics, paper, plotting
     from outvote import torch as torch
     from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
-    from outvote.blocks.choose import plan_blocks, rows_needed
+    from outvote.blocks.choose import plan_blocks
     from outvote.blocks.plan import BlockPlan, GridPlan
+    from outvote.blocks.rows_needed import rows_needed
     from outvote.certificate import Certificate
     from outvote.contamination import Contamination
-    from outvote.estimate.estimate import difference, mean, u_statistic
+    from outvote.estimate.difference import difference
+    from outvote.estimate.mean import mean
     from outvote.estimate.result import RobustEstimate
     from outvote.estimate.risk import certify_risk
+    from outvote.estimate.sensitivity import sensitivity
     from outvote.estimate.summary import BlockSummary, GroupedBlockSummary
     from outvote.estimate.tolerance import tolerance
-    from outvote.estimate.unknown import sensitivity
+    from outvote.estimate.u_statistic import u_statistic
     from outvote.kernels.kernel import Kernel
     from outvote.learning import (
         RobustAUCClassifier,

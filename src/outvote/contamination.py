@@ -6,7 +6,7 @@ import math
 import numbers
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
@@ -126,14 +126,21 @@ class Contamination:
 
     def counts(self, n_rows: Sequence[int]) -> tuple[int, ...]:
         """Return how many rows may be corrupt in each sample, given the samples' numbers of rows."""
-        amounts = self.amount if isinstance(self.amount, tuple) else (self.amount,) * len(n_rows)
-        if len(amounts) != len(n_rows):
+        return tuple(self._count(amount, n) for amount, n in zip(self._amounts(len(n_rows)), n_rows, strict=True))
+
+    def of_sample(self, number: int, n_samples: int) -> Contamination:
+        """Return the contamination of one of several samples."""
+        return replace(self, amount=self._amounts(n_samples)[number])
+
+    def _amounts(self, n_samples: int) -> tuple[Amount | Growth, ...]:
+        amounts = self.amount if isinstance(self.amount, tuple) else (self.amount,) * n_samples
+        if len(amounts) != n_samples:
+            there = "is 1 sample" if n_samples == 1 else f"are {n_samples} samples"
             raise ValueError(
-                f"contamination={self.amount!r} has {len(amounts)} amounts, but there "
-                f"{'is 1 sample' if len(n_rows) == 1 else f'are {len(n_rows)} samples'}: give one for each, "
+                f"contamination={self.amount!r} has {len(amounts)} amounts, but there {there}: give one for each, "
                 "or a single one for all"
             )
-        return tuple(self._count(amount, n) for amount, n in zip(amounts, n_rows, strict=True))
+        return amounts
 
     def count(self, n_rows: int) -> int:
         """Return how many of `n_rows` rows may be corrupt."""

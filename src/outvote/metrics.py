@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from outvote.assumptions.assumption import Bounded
 from outvote.contamination import Contamination
+from outvote.data.arguments import check_choice
 from outvote.data.rows import read
-from outvote.estimate.estimate import mean, u_statistic
+from outvote.estimate.mean import mean
 from outvote.estimate.result import RobustEstimate
+from outvote.estimate.u_statistic import u_statistic
 from outvote.kernels import closed_forms
 from outvote.kernels.kernel import Kernel
-from outvote.votes import check_choice
 
 Floats = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
-from outvote.blocks.partition import hash_rows
+from outvote.blocks.hashing import hash_rows
 from outvote.tables import dask as module
 
 dask = pytest.importorskip("dask")
@@ -142,7 +142,7 @@ def test_large_parts_are_read_in_batches(monkeypatch, files):
     frame = rows()
     expected = ov.mean(frame["x"].to_numpy(), contamination=20, rng=5, partition="hash")
     close(ov.scan(dd.from_pandas(frame, npartitions=3)).mean("x", contamination=20, rng=5), expected)
-    engine = module.ClusterEngine(module._Files(module.paths_of(files)), None, None)
+    engine = module.ClusterEngine(module._Files(module.find_files([files])[0]), None, None)
     found = engine.summaries(module.Query(("x",)), {(): 51}, 5)[()]
     assert found.means[:, 0] == pytest.approx(ov.BlockSummary(51, 5).update(frame["x"]).means, **SAME)
 
@@ -289,19 +289,19 @@ def test_no_round_has_more_rows_than_there_is_room_for(monkeypatch, n_workers):
 def test_room_is_a_share_of_the_memory_of_each_worker(client, files):
     def room(limits):
         workers = {str(i): {"memory_limit": limit} for i, limit in enumerate(limits)}
-        engine = module.ClusterEngine(module._Files(module.paths_of(files)), None, client)
+        engine = module.ClusterEngine(module._Files(module.find_files([files])[0]), None, client)
         engine._client = SimpleNamespace(scheduler_info=lambda n_workers: {"workers": workers})
         return engine._room()
 
     assert room([1200, 2400, 0, None]) == [100, 200, 2**28, 2**28]
     assert room([]) == [2**28]
-    assert module.ClusterEngine(module._Files(module.paths_of(files)), None, client)._room() == [LIMIT // 12] * 2
-    assert module.ClusterEngine(module._Files(module.paths_of(files)), None, None)._room() == [2**28]
+    assert module.ClusterEngine(module._Files(module.find_files([files])[0]), None, client)._room() == [LIMIT // 12] * 2
+    assert module.ClusterEngine(module._Files(module.find_files([files])[0]), None, None)._room() == [2**28]
 
 
 @pytest.mark.parametrize(("n_tasks", "n_pieces"), [(None, 17), (100, 17), (16, 17), (5, 6), (1, 1)])
 def test_row_groups_are_read_together_in_few_tasks(files, n_tasks, n_pieces):
-    source = module._Files(module.paths_of(files))
+    source = module._Files(module.find_files([files])[0])
     pieces = source.pieces(["y"], n_tasks)
     assert len(pieces) == n_pieces
     singles = [piece[0] for _, piece in source.pieces(["y"], None)]
@@ -425,7 +425,7 @@ def test_row_ids_are_integers(tmp_path, files, client):
     frame = rows().astype({"id": "Int64"})
     frame.loc[77, "id"] = pd.NA
     for source, where in ((write(tmp_path, frame), client), (dd.from_pandas(frame), None)):
-        with pytest.raises(ValueError, match="row_id='id' is NULL in some rows"):
+        with pytest.raises(ValueError, match="row_id='id' is not a whole number in some rows"):
             ov.scan(source, row_id="id", client=where).mean("x", rng=5)
 
 
@@ -508,7 +508,7 @@ def test_tasks_of_a_round_have_names(monkeypatch, client, files):
 
 
 def test_summaries_travel_and_rows_do_not(files):
-    piece = [module.RowGroup(module.paths_of(files)[0], 0)]
+    piece = [module.RowGroup(module.find_files([files])[0][0], 0)]
     question = module._Question(module.Query(("x",)), None, {(): 51}, 5)
     assert len(pickle.dumps(module._summed(piece, 0, question))) < 51 * 24 + 600
     question = module._Question(module.Query(("x",), ("h",)), None, {0: 51, 1: 31, 2: 99}, 5)

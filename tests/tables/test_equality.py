@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
-from outvote.blocks.partition import hash_rows
+from outvote.blocks.hashing import hash_rows
 from outvote.kernels.kernel import KERNELS
 from outvote.tables.duckdb import DuckEngine
 from outvote.tables.frames import LazyEngine

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import outvote as ov
-from outvote.blocks.partition import hash_rows
-from outvote.tables.duckdb import paths_of
+from outvote.blocks.hashing import hash_rows
+from outvote.data.files import find_files
 from outvote.tables.engine import Query
 
 duckdb = pytest.importorskip("duckdb")
@@ -208,7 +208,7 @@ def test_names_of_tables_are_data():
     assert agrees(asked(connection, table="seen"), X + 1)
     assert agrees(asked(connection, table="s.u"))
     with pytest.raises(
-        ValueError, match=r"table='nope; DROP TABLE t' is no table or view of the connection: there are"
+        ValueError, match=r"table='nope; DROP TABLE t' is not a table or view of the connection: there are"
     ):
         ov.scan(connection, table="nope; DROP TABLE t")
     with pytest.raises(ValueError, match="it has none"):
@@ -276,7 +276,7 @@ def test_globs_lists_and_folders(tmp_path):
     assert agrees(asked(overlapping), in_order)  # each file once
     again = [tmp_path / "d0" / "a.parquet", f"{tmp_path}//d1/a.parquet", f"{tmp_path}/d1/../d0/a.parquet"]
     assert agrees(asked(again), np.concatenate([parts[0], parts[2]]))
-    with pytest.raises(IsADirectoryError, match=r"is a folder: name its files, such as '.*d0/\*\.parquet'"):
+    with pytest.raises(IsADirectoryError, match=r"is a folder: name its files, such as '.*d0/\*\.csv'"):
         ov.scan(tmp_path / "d0")
 
 
@@ -294,10 +294,10 @@ def test_kinds_of_files(tmp_path, name, kind):
     assert agrees(asked(tmp_path / name))
 
 
-@pytest.mark.parametrize("name", ["a.json", "a", "a.csv.zip", "a.gz", "a.parquet.gz", "csv", ".csv"])
+@pytest.mark.parametrize("name", ["a.json", "a", "a.csv.zip", "a.gz", "csv", ".csv"])
 def test_other_files_are_refused(tmp_path, name):
     (tmp_path / name).write_text("x\n1\n")
-    with pytest.raises(ValueError, match=r"is neither a Parquet \(\.parquet, \.pq\) nor a CSV"):
+    with pytest.raises(ValueError, match=r"is not a kind of file that outvote reads: its name must end in \.csv"):
         ov.scan(tmp_path / name)
 
 
@@ -310,14 +310,14 @@ def test_what_is_no_file_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no file is called 'b.parquet'"):
         ov.scan([path, "b.parquet"])
     (tmp_path / "b.csv").write_text("x\n1\n")
-    with pytest.raises(ValueError, match="source mixes CSV and Parquet files: give one kind"):
+    with pytest.raises(ValueError, match="the files are csv and parquet: give one kind at a time"):
         ov.scan([path, tmp_path / "b.csv"])
     with pytest.raises(TypeError, match="source has 3 in its list: give paths of files"):
         ov.scan([path, 3])
     for nothing in ([], (), 3, None, {"x": [1]}, np.arange(3.0)):
         with pytest.raises(TypeError, match=r"source is a \w+: give a dataframe .* or the path of"):
             ov.scan(nothing)
-    assert paths_of(path) == [path]
+    assert find_files([path]) == ([path], "parquet")
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ def test_damaged_files_are_refused(tmp_path):
     for data in (whole.read_bytes()[: whole.stat().st_size // 2], b"", b"PAR1", b"x" * 100):
         cut.write_bytes(data)
         for source in (cut, [whole, cut]):
-            with pytest.raises(ValueError, match=r"cut\.parquet.* cannot be read: |cannot be read: .*cut\.parquet"):
+            with pytest.raises(ValueError, match=r"cut\.parquet (cannot be read as parquet: |is empty)"):
                 asked(source)
     damaged = bytearray(whole.read_bytes())
     damaged[4:200] = b"\xff" * 196  # the pages, not the footer
@@ -377,7 +377,7 @@ def test_a_csv_that_is_none(tmp_path):
     path = tmp_path / "a.csv"
     for data in (bytes(range(256)) * 20, Path(parquet(tmp_path / "a.parquet", x=X)).read_bytes()):
         path.write_bytes(data)
-        with pytest.raises(ValueError, match=r"a\.csv cannot be read: |column='x' is not a column"):
+        with pytest.raises(ValueError, match=r"a\.csv cannot be read as csv: |column='x' is not a column"):
             asked(path)
     path.write_text("<html>\n<p>no such page, sorry</p>\n</html>\n")
     with pytest.raises(ValueError, match="column='x' is not a column: there are"):
@@ -411,18 +411,19 @@ def test_files_with_other_columns_are_refused(tmp_path):
     whole = parquet(tmp_path / "a.parquet", x=np.arange(300), g=["a"] * 300, id=np.arange(300))
     lacking = parquet(tmp_path / "b.parquet", g=["a"] * 9, y=np.arange(9.0), id=np.arange(9))
     for source in ([whole, lacking], [lacking, whole]):
-        with pytest.raises(ValueError, match=r"b\.parquet' has no column 'x', other files have"):
+        with pytest.raises(ValueError, match=r"column='x' is not a column"):
             asked(source)
         assert ov.scan(source).mean("id", rng=0).plan.n_rows == 309
         for options in ({"by": "y"}, {}):
-            with pytest.raises(ValueError, match=r"a\.parquet' has no column 'y'"):
+            with pytest.raises(ValueError, match=r"='y' is not a column"):
                 ov.scan(source).mean("y" if not options else "id", **options)
     text = parquet(tmp_path / "c.parquet", x=["1"] * 9, id=np.arange(9))
-    for source in ([whole, text], [text, whole]):
-        with pytest.raises(ValueError, match=r"column='x' is (string|int64) in '.*' and (string|int64) in '.*': scan"):
-            asked(source)
-    with pytest.raises(TypeError, match="column='x' holds VARCHAR values, but real numbers are needed"):
-        asked([text])
+    assert agrees(asked([whole, text]), np.r_[np.arange(300.0), np.ones(9)])  # text that is a number is one
+    words = parquet(tmp_path / "w.parquet", x=["one"] * 9)
+    with pytest.raises(ValueError, match=r"column='x' has no number, 'one' for instance, in .*w\.parquet"):
+        asked([words])
+    with pytest.raises(ValueError, match=r"'x' is not a number in row 1 of .*w\.parquet: 'one' \(and 8 more\)"):
+        asked([whole, words])
     floats = parquet(tmp_path / "d.parquet", x=X)
     for source in ([whole, floats], [floats, whole]):
         values = [np.arange(300), X] if source[0] == whole else [X, np.arange(300)]
@@ -436,15 +437,17 @@ def test_csv_files_with_other_columns_are_refused(tmp_path):
     a.write_text("x,y\n" + "1,2\n" * 300)
     b.write_text("y\n" + "2\n" * 9)
     c.write_text("y,x\n" + "2,3.5\n" * 300)
-    with pytest.raises(ValueError, match=r"a\.csv and 1 other file cannot be read: .*\"x\""):
+    with pytest.raises(ValueError, match=r"b\.csv: column='x' is not a column"):
         asked([a, b])
     with pytest.raises(ValueError, match="column='x' is not a column"):
         asked([b, a])
     assert agrees(asked([a, c]), np.repeat([1.0, 3.5], 300))
     b.write_text("x,y\nhello,1\n")
-    for source in ([a, b], [b, a], [b]):
-        with pytest.raises(ValueError, match=r"cannot be read: .*Could not convert string .hello. to 'DOUBLE'"):
+    for source in ([a, b], [b, a]):
+        with pytest.raises(ValueError, match=r"'x' is not a number in row 1 of .*b\.csv: 'hello'"):
             asked(source)
+    with pytest.raises(ValueError, match=r"column='x' has no number, 'hello' for instance, in .*b\.csv"):
+        asked(b)
 
 
 # --- CSV ---------------------------------------------------------------------------------------------------------
@@ -471,27 +474,23 @@ def test_numbers_that_come_late_are_not_rounded(tmp_path):
     assert agrees(scan.mean("x", rng=1, n_blocks=11), np.r_[np.ones(40_000), 1.5])
     big = ov.scan(late(tmp_path / "b.csv", "40000,1e300,7\n")).mean("x", rng=1, n_blocks=11)
     assert big.block_values.max() > 1e295
-    for last, options in (("40000.5,1,7\n", {"row_id": "id"}), ("40000,1,7.5\n", {"by": "g"})):
-        path = late(tmp_path / "c.csv", last)
-        row_id = options.pop("row_id", None)
-        wrong = "'id' holds whole numbers, but also 40000.5" if row_id else "'g' holds whole numbers, but also 7.5"
-        with pytest.raises(ValueError, match=f"cannot be read: .*{wrong}"):
-            ov.scan(path, row_id=row_id).mean("x", **options)
-    with pytest.raises(ValueError, match=r"Line: 40002.*Could not convert string .none. to 'DOUBLE'"):
-        ov.scan(late(tmp_path / "d.csv", "40000,none,7\n")).mean("x")
-    with pytest.raises(ValueError, match=r"cannot be read: .*9223372036854775808"):
+    with pytest.raises(ValueError, match="row_id='id' is not a whole number in some rows"):
+        ov.scan(late(tmp_path / "c.csv", "40000.5,1,7\n"), row_id="id").mean("x")
+    answer = ov.scan(late(tmp_path / "c.csv", "40000,1,7.5\n")).mean("x", by="g", contamination=0)
+    assert answer["g"].to_pylist() == [7.0, 7.5]
+    with pytest.raises(ValueError, match=r"'x' is not a number in row 40001 of .*d\.csv: 'nope'"):
+        ov.scan(late(tmp_path / "d.csv", "40000,nope,7\n")).mean("x")
+    with pytest.raises(ValueError, match=r"row_id='id' has the value 9223372036854775808"):
         ov.scan(late(tmp_path / "e.csv", "9223372036854775808,1,7\n"), row_id="id").mean("x")
 
 
-def test_a_csv_with_gaps_infinities_and_no_head(tmp_path):
+def test_a_csv_with_gaps_infinities_and_truth_values(tmp_path):
     values = np.array([math.inf, math.nan, *X[2:]])
     text = ["inf", "", *map(repr, X[2:].tolist())]
     (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{one},1\n" for one in text))
     options = {"nan_policy": "corrupt", "contamination": 2, "n_blocks": 11, "rng": 1}
     found, right = ov.scan(tmp_path / "a.csv").mean("x", **options), ov.mean(values, partition="hash", **options)
     np.testing.assert_allclose(found.block_values, right.block_values, rtol=1e-12)
-    (tmp_path / "b.csv").write_text("".join(f"{one},{i}\n" for i, one in enumerate(X.tolist())))
-    assert agrees(asked(tmp_path / "b.csv", "column0"))
     (tmp_path / "c.csv").write_text("x,y\n")
     with pytest.raises(ValueError, match="column 'x' has no rows that count"):
         asked(tmp_path / "c.csv")
@@ -515,11 +514,9 @@ def test_row_ids_of_any_width(tmp_path, kind):
 
 def test_row_ids_that_are_none(tmp_path):
     path = parquet(tmp_path / "a.parquet", id=pa.array([2**63, 1], pa.uint64()), n=[1, None], b=[True, False], x=X[:2])
-    with pytest.raises(
-        ValueError, match=r"row_id='id' has the value 9223372036854775808: row numbers lie below 2\*\*63"
-    ):
+    with pytest.raises(ValueError, match=r"row_id='id' has the value 9223372036854775808: row ids lie below 2\*\*63"):
         ov.scan(path, row_id="id").mean("x")
-    with pytest.raises(ValueError, match="row_id='n' is NULL in some rows: every row needs a number"):
+    with pytest.raises(ValueError, match="row_id='n' is not a whole number in some rows"):
         ov.scan(path, row_id="n").mean("x")
     with pytest.raises(TypeError, match="row_id='b' must be a column of integers"):
         ov.scan(path, row_id="b")
@@ -599,7 +596,9 @@ def test_many_groups(tmp_path):
 
 
 def settings_of(scan):
-    return lambda name: scan._engine._source._connection.sql(f"SELECT current_setting('{name}')").fetchall()[0][0]
+    return lambda name: scan._engine._source._files._connection.sql(f"SELECT current_setting('{name}')").fetchall()[0][
+        0
+    ]
 
 
 def test_the_memory_limit_is_duckdbs(tmp_path):
@@ -640,7 +639,7 @@ def test_a_full_disk_is_said_to_be_full(tmp_path, full):
     path = parquet(tmp_path / "a.parquet", x=x, y=x[::-1])
     scan = ov.scan(path, memory_limit="40MB")
     sql = "SET max_temp_directory_size = '1MB'" if full == "no room" else "SET temp_directory = '/dev/null/nowhere'"
-    scan._engine._source._connection.execute(sql)
+    scan._engine._source._files._connection.execute(sql)
     with pytest.raises((MemoryError, OSError), match=r"a\.parquet"):
         scan.u_statistic(["x", "y"], "kendall", n_blocks=301, rng=0)
     assert scan.mean("x", n_blocks=11, rng=0).plan.n_rows == n  # what needs no disk still works
@@ -651,7 +650,7 @@ def test_temporary_folders_and_connections_go_away(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         scan = ov.scan(path)
-        connection = scan._engine._source._connection
+        connection = scan._engine._source._files._connection
         assert len(os.listdir(tempfile.gettempdir())) == 1
         blocks = scan._engine.blocks(Query(("x",)), {(): 3}, 0)
         next(blocks)

@@ -350,11 +350,11 @@ def test_a_difference_says_which_groups_it_compares(kind):
     for options, message in (
         ({}, "the column 'arm' has 3 values, not two: name a and b among 'a', 'b', 'c'"),
         ({"a": "a"}, "the column 'arm' has 3 values: name both a and b among"),
-        ({"a": "z", "b": "a"}, "a='z' is no value of the column 'arm': there are 'a', 'b', 'c'"),
+        ({"a": "z", "b": "a"}, "a='z' is not a value of the column 'arm': there are 'a', 'b', 'c'"),
         ({"a": "a", "b": "a"}, "a and b are both 'a'"),
-        ({"a": "a", "b": "b", "n_blocks": (1, 2, 3)}, r"n_blocks=\(1, 2, 3\) has 3 entries for 2 groups"),
-        ({"a": "a", "b": "b", "n_blocks": (5, 0)}, "n_blocks=0 must be 'auto' or an integer of at least 1"),
-        ({"a": "a", "b": "b", "assume": [None]}, r"assume=\[None\] has 1 entries for 2 groups"),
+        ({"a": "a", "b": "b", "n_blocks": (1, 2, 3)}, r"n_blocks=\(1, 2, 3\) has 3 entries for 2 samples"),
+        ({"a": "a", "b": "b", "n_blocks": (5, 0)}, "n_blocks=0 must be at least 1"),
+        ({"a": "a", "b": "b", "assume": [None]}, r"assume=\[None\] has 1 entries for 2 samples"),
         ({"a": "a", "b": "b", "contamination": (1, 2, 3)}, "has 3 amounts, but there are 2 samples"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -392,7 +392,7 @@ def test_what_is_asked_is_checked(kind):
         ({"contamination": 0.7}, ValueError, "contamination=0.7 must be a fraction"),
         ({"contamination": 150}, ValueError, "the largest count here is 149"),
         ({"vote": "mode"}, ValueError, "vote='mode'"),
-        ({"n_blocks": "many"}, ValueError, "n_blocks='many' must be 'auto' or an integer of at least 1"),
+        ({"n_blocks": "many"}, ValueError, "n_blocks='many' must be 'auto' or a number of blocks"),
         ({"n_blocks": 0}, ValueError, "n_blocks=0 must be"),
         ({"n_blocks": 301}, ValueError, "with 300 rows the most is 300"),
         ({"confidence": 2}, ValueError, "confidence=2"),
@@ -424,9 +424,7 @@ def test_row_ids_are_checked(kind):
         "f": [1.0, 2.0, 3.0],
         "b": [True, False, True],
     }
-    with pytest.raises(
-        ValueError, match=r"row_id='id' has the value 9223372036854775808: row numbers lie below 2\*\*63"
-    ):
+    with pytest.raises(ValueError, match=r"row_id='id' has the value 9223372036854775808: row ids lie below 2\*\*63"):
         ov.scan(kind(columns), row_id="id").mean("x", contamination=0)
     for name in "fb":
         with pytest.raises(TypeError, match=f"row_id='{name}' must be a column of integers: number the rows, or hash"):
@@ -434,7 +432,7 @@ def test_row_ids_are_checked(kind):
     with pytest.raises(ValueError, match="row_id='idd' is not a column: did you mean 'id'"):
         ov.scan(kind(columns), row_id="idd")
     gap = pd.array([1, None, 3], dtype="Int64") if kind is pd.DataFrame else [1, None, 3]
-    with pytest.raises(ValueError, match="row_id='id' is NULL in some rows: every row needs a number"):
+    with pytest.raises(ValueError, match="row_id='id' is not a whole number in some rows: every row needs one"):
         ov.scan(kind({"x": X[:3], "id": gap}), row_id="id").mean("x", contamination=0)
 
 

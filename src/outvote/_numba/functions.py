@@ -13,7 +13,6 @@ from outvote._numba.kernels import (
     settle,
     sums_across,
     sums_within,
-    variances_of_rows,
 )
 from outvote._numba.pairs import (
     hinge_pairs,
@@ -25,19 +24,12 @@ from outvote._numba.pairs import (
     metric_pairs,
     metric_pulls,
 )
-from outvote._numba.partitions import (
-    add_blocks,
-    add_drawn,
-    add_moments,
-    add_places,
-    add_rows,
-    add_segments,
-    count_drawn,
-    hash_numbers,
-    pick_drawn,
-)
 from outvote._numba.scores import (
     narrow_scores,
+)
+from outvote._numba.summaries import (
+    add_moments,
+    hash_numbers,
 )
 from outvote._numba.votes import (
     histograms,
@@ -45,16 +37,10 @@ from outvote._numba.votes import (
 )
 
 __all__ = [
-    "add_blocks",
-    "add_drawn",
     "add_moments",
-    "add_places",
-    "add_rows",
-    "add_segments",
     "aligned_wins",
     "concordance_by_rank",
     "concordance_of_pairs",
-    "count_drawn",
     "grid_wins",
     "grids_of_wins",
     "hash_numbers",
@@ -69,10 +55,8 @@ __all__ = [
     "metric_pairs",
     "metric_pulls",
     "narrow_scores",
-    "pick_drawn",
     "settle",
     "soft_pull",
     "sums_across",
     "sums_within",
-    "variances_of_rows",
 ]

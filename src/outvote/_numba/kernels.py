@@ -304,26 +304,3 @@ def sums_across(function: Callable[..., Any]) -> Callable[..., NDArray[np.float6
         return totals
 
     return over
-
-
-@jit
-def variances_of_rows(x: NDArray[Any], rows: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    """Variance of each column over every `size` of the rows named, in two passes, (blocks, columns)."""
-    n_blocks, width = len(rows) // size, x.shape[1]
-    values, center = np.zeros((n_blocks, width)), np.empty(width)
-    for k in range(n_blocks):
-        center[:] = 0.0
-        for i in rows[k * size : (k + 1) * size]:
-            row = x[i]
-            for j in range(width):
-                center[j] += row[j]
-        for j in range(width):
-            center[j] /= size
-        value = values[k]
-        for i in rows[k * size : (k + 1) * size]:
-            row = x[i]
-            for j in range(width):
-                value[j] += (row[j] - center[j]) ** 2
-        for j in range(width):
-            value[j] /= size - 1
-    return values

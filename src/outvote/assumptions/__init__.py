@@ -2,6 +2,7 @@
 
 from outvote.assumptions.assumption import (
     Assumption,
+    BlockSize,
     Bounded,
     FiniteKurtosis,
     FiniteVariance,
@@ -10,4 +11,13 @@ from outvote.assumptions.assumption import (
 )
 from outvote.assumptions.tails import Tail
 
-__all__ = ["Assumption", "Bounded", "FiniteKurtosis", "FiniteVariance", "SubGaussian", "Tail", "one_assumption"]
+__all__ = [
+    "Assumption",
+    "BlockSize",
+    "Bounded",
+    "FiniteKurtosis",
+    "FiniteVariance",
+    "SubGaussian",
+    "Tail",
+    "one_assumption",
+]

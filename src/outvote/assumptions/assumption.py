@@ -51,6 +51,11 @@ class Assumption(ABC):
     def describe(self) -> str:
         """Say the assumption in a few words, as in "any clean law with ..."."""
 
+    @property
+    def has_scale(self) -> bool:
+        """Whether the scale of clean values is known beforehand."""
+        return True
+
     @abstractmethod
     def _kernel_sd(self) -> float:
         """Bound on the standard deviation of the kernel."""
@@ -354,6 +359,11 @@ class FiniteKurtosis(Assumption):
             raise ValueError(f"kurtosis={self.kurtosis!r} is impossible: it is at least 1 for any law")
         if self.sd is not None:
             object.__setattr__(self, "sd", _positive("sd", self.sd))
+
+    @property
+    def has_scale(self) -> bool:
+        """Whether an sd was given."""
+        return self.sd is not None
 
     def scaled(self, factor: float) -> Self:
         """Return the assumption that holds for the values multiplied by `factor`."""

@@ -1,35 +1,177 @@
-"""Which row goes into which block: four ways to draw it, none of which looks at the values.
+"""Which row goes into which block. No partition looks at the values.
 
-*uniform* draws uniformly among the balanced partitions. *random* has the same balance; for degree 1 on long inputs it
-deals short segments of rows, in one pass that never gathers rows. *hash* gives row i the block ``hash(i, seed) mod K``
-(sizes are multinomial), the one partition that every engine can compute on its own. *contiguous* trusts the order of
-the rows.
+*random* and *uniform* draw uniformly among the balanced partitions. *hash* puts row i into block
+``hash(i, seed) mod K``, so that block sizes are multinomial and every engine can compute it on its own. *contiguous*
+trusts the order of the rows.
 """
 
 from __future__ import annotations
 
-import hashlib
-from typing import Any, Literal, get_args
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote import _numba
-from outvote.blocks.dealt import Indices, Partition, blocks_by_size, from_labels
-from outvote.blocks.one_pass import Drawn, Remainder, Segments
-
-__all__ = ["Indices", "Partition", "PartitionKind", "Remainder", "Rng", "blocks_by_size", "check_kind", "draw",
-           "hash_coefficients", "hash_rows", "seed_of"]  # fmt: skip
+from outvote.blocks.hashing import hash_rows
+from outvote.data.tensors import rows_of
 
 PartitionKind = Literal["random", "uniform", "hash", "contiguous"]
+Remainder = Literal["drop", "spread"]
 Rng = int | np.random.Generator | np.random.SeedSequence | None
+Indices = NDArray[np.intp]
 
 #: From this many rows on, sorting random keys is faster than swapping rows all over the memory.
 _SORT_FROM = 2**21
-#: Modulus of the row hash: products of two residues fit in 64 bits on every engine.
-_PRIME = 2**31 - 1
-#: Row numbers hashed at once: few enough to stay in the cache.
-_HASHED = 2**14
+#: Sums of up to this many numbers are faster as a matrix product.
+_SHORT = 40
+#: Values gathered at once before they are summed: few enough to stay in the cache.
+_GATHERED = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class Partition(Sequence[Indices]):
+    """Rows dealt into blocks: a sequence whose k-th item holds the row numbers of block k.
+
+    Attributes
+    ----------
+    sizes : ndarray of int
+        Rows in each block.
+    left_out : ndarray of int
+        Rows in no block.
+    order : ndarray of int or None
+        Row numbers, block after block; None when the rows stay in place.
+    """
+
+    n_rows: int
+    sizes: Indices
+    left_out: Indices
+    order: Indices | None
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __getitem__(self, k: Any) -> Any:
+        if isinstance(k, slice):
+            return [self[i] for i in range(*k.indices(len(self)))]
+        k = range(len(self))[k]
+        rows = np.arange(self._starts[k], self._starts[k + 1])
+        return rows if self.order is None else self.order[rows]
+
+    @cached_property
+    def _starts(self) -> Indices:
+        return np.concatenate([[0], np.cumsum(self.sizes)])
+
+    @cached_property
+    def one_size(self) -> bool:
+        """Whether all blocks have as many rows."""
+        return bool(self.sizes[0] == self.sizes[-1] and (self.sizes == self.sizes[0]).all())
+
+    @property
+    def labels(self) -> Indices:
+        """The block of each row, -1 for a row left out."""
+        labels: Indices = np.full(self.n_rows, -1)
+        blocks = np.repeat(np.arange(len(self)), self.sizes)
+        labels[slice(len(blocks)) if self.order is None else self.order[: len(blocks)]] = blocks
+        return labels
+
+    def stack(self, x: NDArray[Any], blocks: Indices) -> NDArray[Any]:
+        """Return the rows of some blocks of one size as an array of shape (blocks, size, …)."""
+        first, size = int(blocks[0]), int(self.sizes[blocks[0]])
+        if int(blocks[-1]) - first + 1 == len(blocks):  # neighbouring blocks: their rows follow one another
+            start = first * size if self.one_size else int(self._starts[first])
+            rows: Any = slice(start, start + size * len(blocks))
+        else:
+            rows = (self._starts[blocks][:, None] + np.arange(size)).reshape(-1)
+        taken = x[rows if self.order is None else self.order[rows]]
+        return taken.reshape(len(blocks), size, *x.shape[1:])
+
+    def rest(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows in no block."""
+        return x[len(x) - len(self.left_out) :] if self.order is None else rows_of(x, self.left_out)
+
+    def sums(self, x: NDArray[Any], scale: float = 1.0) -> NDArray[np.float64]:
+        """Sum the rows of each block, times `scale`, in float64; few rows are gathered at a time."""
+        if self.order is None and self.one_size and scale == 1.0:
+            return _summed(x[: len(self) * int(self.sizes[0])].reshape(len(self), -1, *x.shape[1:]))
+        width = math.prod(x.shape[1:])
+        sums = np.empty((len(self), *x.shape[1:]))
+        for blocks in blocks_by_size([self]):
+            step = max(1, _GATHERED // (int(self.sizes[blocks[0]]) * width))
+            for low in range(0, len(blocks), step):
+                part = blocks[low : low + step]
+                rows = self.stack(x, part)
+                sums[part] = _summed(rows if scale == 1.0 else rows * scale)
+        return sums
+
+    def repeated(self, times: int) -> Partition:
+        """Return the same blocks again for each of so many columns that follow one another in memory."""
+        n_used = int(self._starts[-1])
+        order = np.arange(n_used) if self.order is None else self.order[:n_used]
+        starts = self.n_rows * np.arange(times)[:, None]
+        return Partition(
+            times * self.n_rows,
+            np.tile(self.sizes, times),
+            (self.left_out + starts).reshape(-1),
+            (order + starts).reshape(-1),
+        )
+
+    def keep(self, blocks: Indices) -> Partition:
+        """Return the partition with these blocks alone; the rows of the others are left out."""
+        new_label = np.full(len(self) + 1, -1)
+        new_label[blocks] = np.arange(len(blocks))
+        return from_labels(new_label[self.labels], len(blocks))
+
+
+def draw(
+    kind: PartitionKind, n_rows: int, n_blocks: int, seed: int, *, stream: int = 0, remainder: Remainder = "drop"
+) -> Partition:
+    """Draw a partition of `n_rows` rows into `n_blocks` blocks; samples of one statistic have different streams."""
+    if kind == "hash":
+        return from_labels(hash_rows(np.arange(n_rows), seed, stream) % n_blocks, n_blocks)
+    order = None if kind == "contiguous" else permutation(np.random.default_rng([stream, seed]), n_rows)
+    sizes, used = np.full(n_blocks, n_rows // n_blocks), n_rows
+    if remainder == "spread":
+        sizes[: n_rows % n_blocks] += 1
+    else:
+        used -= n_rows % n_blocks
+    left_out = np.arange(used, n_rows) if order is None else order[used:]
+    return Partition(n_rows, sizes, left_out, order)
+
+
+def from_labels(labels: NDArray[Any], n_blocks: int) -> Partition:
+    """Return the partition that gives each row the block in `labels`, -1 for a row left out."""
+    order = np.argsort(labels, kind="stable")
+    sizes = np.bincount(labels[labels >= 0], minlength=n_blocks)
+    n_left = len(labels) - int(sizes.sum())
+    return Partition(len(labels), sizes, order[:n_left], order[n_left:])
+
+
+def permutation(rng: np.random.Generator, n_rows: int) -> Indices:
+    """Draw a permutation of the rows; for many rows by sorting random keys that end in the row's number."""
+    if n_rows < _SORT_FROM:
+        return rng.permutation(n_rows)
+    last_bits = np.uint64(2 ** (n_rows - 1).bit_length() - 1)
+    keys = rng.integers(0, 2**64, size=n_rows, dtype=np.uint64)
+    keys &= ~last_bits
+    keys |= np.arange(n_rows, dtype=np.uint64)
+    keys.sort()
+    keys &= last_bits
+    return keys.astype(np.intp, copy=False)
+
+
+def blocks_by_size(partitions: Sequence[Partition]) -> Iterator[Indices]:
+    """Yield the block numbers, those of the same size in every partition together."""
+    if all(partition.one_size for partition in partitions):
+        yield np.arange(len(partitions[0]))
+        return
+    sizes = np.stack([partition.sizes for partition in partitions])
+    _, group = np.unique(sizes, axis=1, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    yield from np.split(order, np.cumsum(np.bincount(group.ravel()))[:-1])
 
 
 def seed_of(rng: Rng) -> int:
@@ -43,110 +185,8 @@ def seed_of(rng: Rng) -> int:
     raise TypeError(f"rng={rng!r} must be an integer seed, a numpy Generator, or None")
 
 
-def draw(
-    kind: PartitionKind,
-    n_rows: int,
-    n_blocks: int,
-    seed: int,
-    *,
-    stream: int = 0,
-    remainder: Remainder = "drop",
-    one_pass: bool = False,
-    columns: int = 1,
-) -> Partition:
-    """Draw a partition of `n_rows` rows into `n_blocks` blocks.
-
-    `stream` tells the samples of one statistic apart, so that they are dealt independently.
-    `one_pass` permits partitions that add up blocks in one pass: for statistics of degree 1 only.
-    """
-    check_kind(kind, remainder)
-    if kind == "hash":
-        return from_labels(hash_rows(np.arange(n_rows), seed, stream) % n_blocks, n_blocks)
-    if one_pass and n_blocks == n_rows and kind in ("random", "uniform"):
-        kind = "contiguous"  # every row is a block: there is nothing to deal
-    rng = np.random.default_rng([stream, seed])
-    if kind == "random" and one_pass and Segments.allowed(n_rows, n_blocks, columns):
-        return Segments(n_rows, n_blocks, columns, remainder, rng)
-    if kind == "uniform" and one_pass and Drawn.allowed(n_rows, n_blocks, columns):
-        return Drawn(n_rows, n_blocks, remainder, rng)
-    sizes = np.full(n_blocks, n_rows // n_blocks)
-    order = None if kind == "contiguous" else permutation(rng, n_rows)
-    used = n_rows
-    if remainder == "spread":
-        sizes[: n_rows % n_blocks] += 1
-    else:
-        used -= n_rows % n_blocks
-    left_out = np.arange(used, n_rows) if order is None else order[used:]
-    return Partition(n_rows, sizes, left_out, order)
-
-
-def permutation(rng: np.random.Generator, n_rows: int) -> Indices:
-    """Draw a permutation of the rows: where there are many, by sorting random keys that end in the row's number."""
-    if n_rows < _SORT_FROM:
-        return rng.permutation(n_rows)
-    last_bits = np.uint64(2 ** (n_rows - 1).bit_length() - 1)
-    keys = rng.integers(0, 2**64, size=n_rows, dtype=np.uint64)
-    keys &= ~last_bits
-    keys |= np.arange(n_rows, dtype=np.uint64)
-    keys.sort()
-    keys &= last_bits
-    return keys.astype(np.intp, copy=False)
-
-
-def check_kind(kind: str, remainder: str = "drop") -> None:
-    """Refuse an unknown partition or remainder."""
-    if kind not in get_args(PartitionKind):
-        raise ValueError(f"partition={kind!r} is not one of {', '.join(map(repr, get_args(PartitionKind)))}")
-    if remainder not in get_args(Remainder):
-        raise ValueError(f"remainder={remainder!r} is neither 'drop' nor 'spread'")
-
-
-def hash_rows(ids: NDArray[Any], seed: int, stream: int = 0, out: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-    """Hash row numbers to [0, 2³²) with nothing but sums, products and remainders of 64-bit integers.
-
-    With P = 2³¹ - 1 and five numbers b, c₁ … c₄ below P made from the seed, a row i gives
-    u = (i mod P + b·(i div P)) mod P, which is i itself below P, and the hash is (u⁴ + c₁u³ + c₂u² + c₃u) mod P + c₄:
-    any four rows below P have independent hashes. Any engine can compute it without overflow. `out` saves making a
-    new array.
-
-    Examples
-    --------
-    >>> hash_rows(np.arange(3), seed=0).tolist() == hash_rows(np.arange(5), seed=0)[:3].tolist()
-    True
-    """
-    b, *rest = hash_coefficients(seed, stream)
-    ids = np.asarray(ids, dtype=np.int64)
-    hashes = np.empty(ids.shape, dtype=np.int64) if out is None else out
-    flat, found = ids.reshape(-1), hashes.reshape(-1)
-    ready = _numba.compiled(3e-8 * len(flat))
-    if ready is not None:
-        ready.hash_numbers(flat, np.array([b, *rest]), found)
-        return hashes
-    for low in range(0, len(flat), _HASHED):
-        i = flat[low : low + _HASHED]
-        small = i.min() >= 0 and i.max() < _PRIME
-        u = i
-        if not small:
-            u = _folded(i % _PRIME + _folded(i // _PRIME % _PRIME * b))
-            u[u >= _PRIME] -= _PRIME
-        value = u.copy()
-        for c in rest[:3]:
-            value += c
-            value *= u  # below 2³² · 2³¹
-            value = _folded(value)
-        value[value >= _PRIME] -= _PRIME
-        np.add(value, rest[3], out=found[low : low + _HASHED])
-    return hashes
-
-
-def _folded(value: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Reduce numbers below 2⁶³ modulo 2³¹ - 1, to at most two more than it, by adding what stands above bit 31."""
-    for _ in range(2):
-        value = (value & _PRIME) + (value >> 31)
-    return value
-
-
-def hash_coefficients(seed: int, stream: int = 0) -> tuple[int, ...]:
-    """Five numbers in [1, 2³¹ - 1), from the SHA-256 digests of ``"outvote:seed:stream:i"``: the same everywhere."""
-    digests = (hashlib.sha256(f"outvote:{seed}:{stream}:{i}".encode()).digest() for i in range(5))
-    return tuple(1 + int.from_bytes(digest[:8], "big") % (_PRIME - 1) for digest in digests)
+def _summed(stack: NDArray[Any]) -> NDArray[np.float64]:
+    """Sum over the second axis, in float64."""
+    if stack.ndim == 2 and stack.dtype == np.float64 and stack.shape[1] <= _SHORT:
+        return stack @ np.ones(stack.shape[1])
+    return np.add.reduce(stack, axis=1, dtype=np.float64)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from outvote.blocks.partition import Partition, PartitionKind, Remainder, Rng, draw, seed_of
+from outvote.data.text import count
 
 Grid = Literal["full", "diagonal", "separate"]
 
@@ -93,7 +94,19 @@ class BlockPlan:
         """Whether the clean blocks are in the majority when `n_corrupt` rows are corrupt."""
         return self.n_corrupt <= self.survives
 
-    def partition(self, rng: Rng = None, kind: PartitionKind = "random", *, one_pass: bool = False) -> Partition:
+    @property
+    def withstands(self) -> int:
+        """The corrupt rows that the answer withstands: all that clean blocks outvote, or those it was tuned to."""
+        return self.survives if self.vote == "median" else self.n_corrupt
+
+    def strength(self) -> str:
+        """Say in a few words how many corrupt rows the answer withstands."""
+        if not self.holds:
+            return "corrupt rows could outvote the clean ones"
+        does = "survives" if self.vote == "median" else "allows for"
+        return f"{does} {count(self.withstands, 'corrupt row')}"
+
+    def partition(self, rng: Rng = None, kind: PartitionKind = "random") -> Partition:
         """Deal the rows into blocks.
 
         Parameters
@@ -102,8 +115,6 @@ class BlockPlan:
             Seed.
         kind : {"random", "uniform", "hash", "contiguous"}
             How; none looks at the values.
-        one_pass : bool
-            Permit partitions that add up blocks in one pass, which are right for sums only.
 
         Returns
         -------
@@ -116,41 +127,42 @@ class BlockPlan:
         >>> len(blocks), len(blocks[0]), len(blocks.left_out)
         (27, 3, 19)
         """
-        return draw(kind, self.n_rows, self.n_blocks, seed_of(rng), remainder=self.remainder, one_pass=one_pass)
+        return draw(kind, self.n_rows, self.n_blocks, seed_of(rng), remainder=self.remainder)
 
     def explain(self) -> str:
         """Say in plain sentences how many blocks there are, why, and what they survive."""
         return "\n".join([*self._layout(), self.reason, self._survival()])
 
     def _layout(self) -> list[str]:
-        lines = [f"{_count(self.n_rows, 'row')} {'goes' if self.n_rows == 1 else 'go'} into {self._blocks()}."]
+        lines = [f"{count(self.n_rows, 'row')} {'goes' if self.n_rows == 1 else 'go'} into {self._blocks()}."]
         if self.n_left_out:
-            lines.append(f"{_count(self.n_left_out, 'row')} outside these blocks {_are(self.n_left_out)} left out.")
+            are = "is" if self.n_left_out == 1 else "are"
+            lines.append(f"{count(self.n_left_out, 'row')} outside these blocks {are} left out.")
         return lines
 
     def _survival(self) -> str:
         if self.holds and self.vote != "median":
-            return f"The {self.vote} vote is tuned to {_count(self.n_corrupt, 'corrupt row')}, wherever they sit."
+            return f"The {self.vote} vote is tuned to {count(self.n_corrupt, 'corrupt row')}, wherever they sit."
         if self.holds:
             return (
-                f"The clean blocks outvote up to {_count(self.survives, 'corrupt row')}, wherever they sit; "
+                f"The clean blocks outvote up to {count(self.survives, 'corrupt row')}, wherever they sit; "
                 f"{self.n_corrupt} may be there."
             )
         return (
-            f"These blocks survive {_count(self.survives, 'corrupt row')} at most, but {self.n_corrupt} may be there: "
+            f"These blocks survive {count(self.survives, 'corrupt row')} at most, but {self.n_corrupt} may be there: "
             f"nothing is guaranteed. More than {2 * self.n_corrupt} blocks are needed."
         )
 
     def __str__(self) -> str:
         if self.vote == "median":
             return self._blocks()
-        voters = _count(self.n_blocks, "row") if self.size_range == (1, 1) else self._blocks()
+        voters = count(self.n_blocks, "row") if self.size_range == (1, 1) else self._blocks()
         return f"{self.vote} vote of {voters}"
 
     def _blocks(self) -> str:
         small, large = self.size_range
         size = f"{small}" if small == large else f"{small} {'or' if large == small + 1 else 'to'} {large}"
-        return f"{_count(self.n_blocks, 'block')} of {size}"
+        return f"{count(self.n_blocks, 'block')} of {size}"
 
 
 @dataclass(frozen=True)
@@ -221,6 +233,14 @@ class GridPlan:
         """Whether the clean votes are in the majority when `n_corrupt` rows of each sample are corrupt."""
         return majority(self.n_blocks, self.n_corrupt, self.grid)
 
+    def strength(self) -> str:
+        """Say in a few words how many corrupt rows the answer withstands."""
+        if not self.holds:
+            return "corrupt rows could outvote the clean ones"
+        survives = self.grid == "separate" and self.vote == "median"
+        counts = [plan.survives for plan in self.samples] if survives else self.n_corrupt
+        return f"{'survives' if survives else 'allows for'} {' and '.join(map(str, counts))} corrupt rows"
+
     def partition(self, rng: Rng = None, kind: PartitionKind = "random") -> tuple[Partition, ...]:
         """Deal the rows of each sample into its blocks, independently."""
         seed = seed_of(rng)
@@ -240,7 +260,7 @@ class GridPlan:
             ]
             return "\n".join(lines)
         lines.append(self.samples[0].reason)
-        votes = f"{_count(self.n_votes, 'combination')} of blocks" if self.grid == "full" else "blocks in step"
+        votes = f"{count(self.n_votes, 'combination')} of blocks" if self.grid == "full" else "blocks in step"
         corrupt = " and ".join(map(str, self.n_corrupt))
         if self.holds:
             lines.append(f"The {votes} vote; the clean ones outvote {corrupt} corrupt rows, wherever they sit.")
@@ -264,11 +284,3 @@ def majority(n_blocks: Sequence[int], n_corrupt: Sequence[int], grid: str) -> bo
         clean = math.prod(max(k - c, 0) for k, c in zip(n_blocks, n_corrupt, strict=True))
         return 2 * clean > math.prod(n_blocks)
     return 2 * sum(n_corrupt) < min(n_blocks)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"

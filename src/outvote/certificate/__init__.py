@@ -1,6 +1,6 @@
 """How far an answer can be from the truth, and on what grounds."""
 
-from outvote.certificate.document import Certificate, Provenance, log_failure
+from outvote.certificate.document import Certificate, Provenance
 from outvote.certificate.radii import expected_error, mean_squared_error, radius
 from outvote.certificate.uniform import uniform_radius
 from outvote.certificate.unscaled import (
@@ -9,6 +9,7 @@ from outvote.certificate.unscaled import (
     sigma_free_radius,
     sigma_upper,
 )
+from outvote.data.arguments import log_failure
 
 __all__ = [
     "Certificate",

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions.assumption import Assumption
+from outvote.assumptions import Assumption
+from outvote.data.text import percent
 
-Provenance = Literal["certified", "plug-in", "as stated", "none"]
+Provenance = Literal["certified", "as stated", "plug-in", "none"]
+#: From the strongest to the weakest.
+PROVENANCES: tuple[Provenance, ...] = get_args(Provenance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,36 +120,15 @@ class Certificate:
         if self.provenance == "none" or not np.isfinite(radii).any():
             return ": ".join(filter(None, ["no certificate", self.note]))
         size = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (radii.min(), radii.max())))
-        text = f"{self.provenance} {_percent(self.log_delta)}: {self._claim(size)}"
+        text = f"{self.provenance} {percent(self.confidence, self.log_delta)}: {self._claim(size)}"
         if isinstance(self.assumption, Assumption):
             text += f" for any clean law with {self.assumption.describe()}"
         text += f", {self.adversary} adversary"
         if self.requested_log_delta != self.log_delta:
-            text += f" ({_percent(self.requested_log_delta)} was asked for)"
+            text += f" ({percent(self.requested_confidence, self.requested_log_delta)} was asked for)"
         return f"{text}. {self.note}" if self.note else text
 
 
-def _percent(log_delta: float) -> str:
-    """Write a confidence with as many digits as it takes not to round up to 100 %."""
-    digits = max(2, math.ceil(-log_delta / math.log(10)))
-    return f"{100 * -math.expm1(log_delta):.{digits}g} %" if digits <= 12 else f"1 - 1e{log_delta / math.log(10):.0f}"
-
-
-def log_failure(confidence: float | None, delta: float | None) -> float:
-    """Logarithm of the failure probability, from exactly one of `confidence` and `delta`.
-
-    Examples
-    --------
-    >>> log_failure(None, 1e-300) == math.log(1e-300)
-    True
-    """
-    if (confidence is None) == (delta is None):
-        raise ValueError(
-            f"give exactly one of confidence={confidence!r} and delta={delta!r}, for instance confidence=0.95"
-        )
-    name, value = ("confidence", confidence) if delta is None else ("delta", delta)
-    if not isinstance(value, int | float | np.floating) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r} must be a number strictly between 0 and 1")
-    if not 0 < value < 1:
-        raise ValueError(f"{name}={value!r} must be strictly between 0 and 1, for instance {name}=0.95")
-    return math.log(value) if name == "delta" else math.log1p(-value)
+def weakest(certificates: Sequence[Certificate]) -> Certificate:
+    """Return the certificate with the weakest provenance, the first of several."""
+    return max(certificates, key=lambda one: PROVENANCES.index(one.provenance))

@@ -11,8 +11,8 @@ import numpy as np
 
 from outvote import votes
 from outvote.assumptions.assumption import Assumption
-from outvote.certificate.document import log_failure
-from outvote.votes import Adversary, Alternative, check_choice
+from outvote.data.arguments import check_choice, log_failure
+from outvote.votes import Adversary, Alternative
 
 Grid = Literal["full", "diagonal"]
 
@@ -177,13 +177,7 @@ def radius(
             f"adversary={adversary!r} contradicts huber_rate={huber_rate!r}, under which chance picks the "
             "corrupt rows: use adversary='oblivious', or n_corrupt"
         )
-    terms: votes.Terms = {
-        "log_delta": log_delta,
-        "assume": assume,
-        "degrees": blocks.degrees,
-        "adversary": adversary,
-        "alternative": alternative,
-    }
+    terms = votes.Terms(log_delta, adversary, alternative, assume, tuple(blocks.degrees))
     if blocks.full or blocks.rates is not None:
         if vote in ("soft", "clipped"):
             where = "a full grid" if blocks.full else f"huber_rate={huber_rate!r}"
@@ -198,11 +192,13 @@ def radius(
 
 def _median_only(blocks: _Blocks, terms: votes.Terms) -> float:
     if blocks.full:
-        return float(votes.grid_radius(blocks.counts, blocks.bad, blocks.smallest, **terms))
+        return float(votes.grid_radius(blocks.counts, blocks.bad, blocks.smallest, **terms.keywords))
     if blocks.equal:
-        return float(votes.huber_radius(blocks.counts[0], blocks.sizes, huber_rates=blocks.rates or (), **terms))
+        return float(
+            votes.huber_radius(blocks.counts[0], blocks.sizes, huber_rates=blocks.rates or (), **terms.keywords)
+        )
     sizes = tuple(np.broadcast_to(size, blocks.counts[:1]) for size in blocks.sizes)
-    return votes.unequal_radius(0, sizes, huber_rates=blocks.rates, **terms)
+    return votes.unequal_radius(0, sizes, huber_rates=blocks.rates, **terms.keywords)
 
 
 def expected_error(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 from outvote import votes
-from outvote.certificate.document import log_failure
 from outvote.contamination import Adversary
-from outvote.votes import check_choice
+from outvote.data.arguments import check_choice, log_failure
 
 
 def log_growth(vc_dim: int, n_points: float) -> float:

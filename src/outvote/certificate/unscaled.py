@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from outvote import votes
 from outvote.assumptions.assumption import FiniteKurtosis
-from outvote.certificate.document import log_failure
-from outvote.votes import Adversary, Alternative, check_choice
+from outvote.data.arguments import check_choice, log_failure
+from outvote.votes import Adversary, Alternative
 
 
 def sigma_upper(

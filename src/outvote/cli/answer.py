@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions.assumption import Assumption
+from outvote.assumptions import Assumption
 from outvote.contamination import Contamination
-from outvote.data.rows import NanPolicy
+from outvote.data.missing import NanPolicy
+from outvote.estimate.curve import Side
 from outvote.estimate.result import RobustEstimate
+from outvote.estimate.tolerance import sample_sides
 
 #: What the library calls a sample or an argument, and what it is on the command line.
 _OPTIONS = [
@@ -22,6 +24,10 @@ _OPTIONS = [
     (r"^(?:a|b|sample \d) (?=has |without )", "a variant "),
     (r"^The mean of a may", "The mean of the baseline may"),
     (r"\bnan_policy='(\w+)'", r"--nan \1"),
+    (r"\bcolumn=", "--value "),
+    (r"\bby=", "--by "),
+    (r"\brow_id=", "--row-id "),
+    (r"\bformat=", "--format "),
     (r"\bassume=(?=\W|$)", "--sd, --bounds, --kurtosis or --scale"),
     (r"\b(contamination|confidence|sd|kurtosis|scale|vote)=", r"--\1 "),
 ]
@@ -74,6 +80,31 @@ class Asked:
     def count(self, n_rows: int) -> int:
         """How many of so many rows may be corrupt; where that is open, none is named."""
         return 0 if isinstance(self.contamination, str) else Contamination(self.contamination).count(n_rows)
+
+    @property
+    def may_be_soft(self) -> bool:
+        """Whether blocks can vote otherwise than by their median: a soft vote needs a known scale."""
+        scaled = self.assume is not None and self.assume.has_scale
+        return self.vote in ("soft", "clipped") or (self.vote == "auto" and scaled)
+
+    def sides(self, samples: Sequence[NDArray[np.float64]], parts: int | None = None) -> list[Side]:
+        """Prepare the intervals of samples for every number of corrupt rows; `parts` of them hold together."""
+        counted = [values[~np.isnan(values)] if self.nan == "omit" else values for values in samples]
+        counts = [self.count(len(values)) for values in counted]
+        settings = {name: value for name, value in self.options.items() if name != "confidence"}
+        return sample_sides(
+            counted,
+            self.confidence,
+            "oblivious",
+            settings,
+            parts=parts,
+            assumed=counts,
+            guarded=not self.may_be_soft,
+        )
+
+    def side(self, values: NDArray[np.float64]) -> Side:
+        """Prepare the intervals of one of two samples that are compared."""
+        return self.sides([values], parts=2)[0]
 
 
 def in_options(text: str) -> str:

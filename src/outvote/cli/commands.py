@@ -17,7 +17,7 @@ except ModuleNotFoundError:  # pragma: no cover - tested in an environment witho
     sys.exit("the command line needs typer and rich: pip install 'outvote[cli]'")
 
 if TYPE_CHECKING:
-    from outvote.cli.answers import Asked
+    from outvote.cli.answer import Asked
 
 app = typer.Typer(
     help="Means, U-statistics and learners that hold when part of the data is corrupt.",
@@ -56,7 +56,7 @@ class Format(StrEnum):
 
 _KNOWN = "What is known of the good rows"
 _OUTPUT = "Output"
-Files = Annotated[
+Paths = Annotated[
     list[str],
     typer.Argument(metavar="FILE", help="CSV, TSV, JSON lines, Parquet or Arrow files, globs, or - for stdin."),
 ]
@@ -117,7 +117,7 @@ def _main(
 
 @app.command()
 def mean(
-    files: Files,
+    files: Paths,
     value: Column,
     by: Keys = None,
     contamination: Corrupt = "0.01",
@@ -151,8 +151,10 @@ def mean(
     plug-in where the scale was estimated. survives: how many corrupt rows the
     good blocks outvote.
     """
-    from outvote.cli import answers, printing
-    from outvote.data import files as reading
+    from outvote.cli import printing
+    from outvote.cli.mean import means, means_by_id
+    from outvote.data.columns import read_columns
+    from outvote.data.files import Files
 
     form = _form(json, csv)
     asked = _asked(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed)
@@ -160,18 +162,18 @@ def mean(
         raise ValueError("--row-id leaves the rows in their files, --sensitivity needs them in memory: take one")
     if row_id is not None and asked.contamination == "auto":
         raise ValueError("--row-id leaves the rows in their files, --contamination auto needs them in memory: take one")
-    with reading.Source(files, kind) as source, printing.working(f"reading {source}") as progress:
+    with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
         if row_id is not None:
-            answer = answers.means_by_id(source, value, _once(by), row_id, asked)
+            answer = means_by_id(source, value, _once(by), row_id, asked)
         else:
-            columns = source.columns(value, _once(by))
-            answer = answers.means(columns, asked, str(source), levels=sensitivity, progress=progress)
+            columns = read_columns(source, value, _once(by))
+            answer = means(columns, asked, str(source), levels=sensitivity, progress=progress)
     raise typer.Exit(printing.show(answer, form))
 
 
 @app.command()
 def compare(
-    files: Files,
+    files: Paths,
     value: Column,
     by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="The column that names the variant.")],
     baseline: Annotated[
@@ -191,23 +193,25 @@ def compare(
     csv: AsCsv = False,
 ) -> None:
     """Compare variants with a baseline, and say how many corrupt rows it takes to overturn the conclusion."""
-    from outvote.cli import answers, printing
-    from outvote.data import files as reading
+    from outvote.cli import printing
+    from outvote.cli.compare import compare as compare_variants
+    from outvote.data.columns import read_columns
+    from outvote.data.files import Files
 
     form = _form(json, csv)
     if by == value:
         raise ValueError(f"--by {by} and --value {value} are the same column: --by is the one that names the variant")
     asked = _asked(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed)
-    with reading.Source(files, kind) as source, printing.working(f"reading {source}") as progress:
-        columns = source.columns(value, (by,))
-        answer = answers.compare(columns, asked, str(source), baseline=baseline, progress=progress)
+    with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
+        columns = read_columns(source, value, (by,))
+        answer = compare_variants(columns, asked, str(source), baseline=baseline, progress=progress)
     raise typer.Exit(printing.show(answer, form))
 
 
 @app.command()
 def report(
     context: typer.Context,
-    files: Files,
+    files: Paths,
     value: Column,
     by: Annotated[
         str | None, typer.Option("--by", metavar="COLUMN", help="The column that names the variant; else one mean.")
@@ -236,16 +240,17 @@ def report(
     """
     from outvote.cli import printing
     from outvote.cli.report import write_report
-    from outvote.data import files as reading
+    from outvote.data.columns import read_columns
+    from outvote.data.files import Files
 
     asked = _asked(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed)
-    with reading.Source(files, kind) as source, printing.working(f"reading {source}") as progress:
+    with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
         written = write_report(
             output,
-            source.columns(value, () if by is None else (by,)),
+            read_columns(source, value, () if by is None else (by,)),
             asked,
             str(source),
-            inputs=source.files,
+            inputs=source.paths,
             command=_typed(context),
             baseline=baseline,
             threshold=threshold,
@@ -270,16 +275,17 @@ def plan(
     csv: AsCsv = False,
 ) -> None:
     """Say before there are rows how close a mean will be, and what would bring it closer."""
-    from outvote.cli import answers, printing
+    from outvote.cli import printing
+    from outvote.cli.plan import plan as plan_rows
 
     form = _form(json, csv)
     asked = _asked(contamination, confidence, sd, bounds, kurtosis, scale, vote, Nan.refuse, 0)
-    raise typer.Exit(printing.show(answers.plan(rows, asked), form))
+    raise typer.Exit(printing.show(plan_rows(rows, asked), form))
 
 
 @app.command()
 def suspects(
-    files: Files,
+    files: Paths,
     value: Column,
     by: Keys = None,
     top: Annotated[int, typer.Option("--top", min=1, help="How many rows to list.")] = 20,
@@ -294,14 +300,16 @@ def suspects(
 
     Cells that are no numbers come first. A high score is a reason to look at a row, not a proof.
     """
-    from outvote.cli import answers, printing
-    from outvote.data import files as reading
+    from outvote.cli import printing
+    from outvote.cli.suspects import suspects as rank_suspects
+    from outvote.data.columns import read_columns
+    from outvote.data.files import Files
 
     form = _form(json, csv)
     asked = _asked(contamination, 0.95, None, None, None, None, Vote.median, Nan.corrupt, seed)
-    with reading.Source(files, kind) as source, printing.working(f"reading {source}") as progress:
-        columns = source.columns(value, _once(by))
-        answer = answers.suspects(columns, asked, str(source), top=top, partitions=partitions, progress=progress)
+    with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
+        columns = read_columns(source, value, _once(by))
+        answer = rank_suspects(columns, asked, str(source), top=top, partitions=partitions, progress=progress)
     raise typer.Exit(printing.show(answer, form))
 
 
@@ -385,9 +393,9 @@ def _asked(
     seed: int,
 ) -> Asked:
     """Read the options that the commands share."""
-    from outvote.blocks.choose import log_delta_of
-    from outvote.cli.answers import Asked
+    from outvote.cli.answer import Asked
     from outvote.contamination import Contamination
+    from outvote.data.arguments import log_delta_of
 
     amount = _amount(contamination)
     if amount != "auto":
@@ -425,7 +433,7 @@ def _assumption(
     sd: float | None, bounds: tuple[float, float] | None, kurtosis: float | None, scale: float | None
 ) -> Any:
     """Return the assumption that the options name; an sd may go with bounds or with a kurtosis."""
-    from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
+    from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
 
     given = {"--bounds": bounds, "--kurtosis": kurtosis, "--scale": scale}
     named = [name for name, one in given.items() if one is not None]
@@ -463,7 +471,7 @@ def main(arguments: list[str] | None = None) -> Any:
     except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:
         if not _is_mistake(error):
             raise
-        from outvote.cli.answers import in_options
+        from outvote.cli.answer import in_options
 
         typer.echo(f"outvote: {in_options(str(error) or type(error).__name__)}", err=True)
         sys.exit(2)

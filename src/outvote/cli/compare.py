@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,14 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.cli.answer import Asked, Progress, Value, finite, in_options, plain_mean, silent
-from outvote.data.files import Columns
-from outvote.estimate.estimate import difference, u_statistic
+from outvote.data.columns import Columns
+from outvote.data.text import spaced, with_radius
+from outvote.estimate.curve import Curve, Side, curve
+from outvote.estimate.difference import difference
 from outvote.estimate.result import RobustEstimate
-from outvote.estimate.tolerance import Tolerance, tolerance
-from outvote.plotting.base import spaced
-
-#: How a tolerance begins: B is the larger one, or not.
-_BEATS = {True: "B beats A by ", False: "A beats B by "}
+from outvote.estimate.u_statistic import u_statistic
 
 
 @dataclass(frozen=True)
@@ -79,11 +78,11 @@ def compare(
     columns.check(asked.nan)
     (by,) = columns.keys
     groups, first, left_out = variants(columns, baseline)
-    found = []
+    base, found = asked.side(groups[first]), []
     for other in groups:
         if other != first:
             progress(f"{other} against {first}")
-            found.append(_compared(first, groups[first], other, groups[other], asked))
+            found.append(_compared(first, groups[first], base, other, groups[other], asked))
     return Comparisons(asked, source, columns.name, by, first, left_out, found)
 
 
@@ -102,15 +101,15 @@ def variants(columns: Columns, baseline: str | None) -> tuple[dict[str, NDArray[
 
 def _among(baseline: str, labels: list[str], by: str) -> str:
     if baseline not in labels:
-        import difflib
-
         near = difflib.get_close_matches(baseline, labels, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, labels[:20]))}"
-        raise ValueError(f"--baseline {baseline!r} is no value of {by!r}: {hint}")
+        raise ValueError(f"--baseline {baseline!r} is not a value of {by!r}: {hint}")
     return baseline
 
 
-def _compared(baseline: str, a: NDArray[np.float64], other: str, b: NDArray[np.float64], asked: Asked) -> Comparison:
+def _compared(
+    baseline: str, a: NDArray[np.float64], base: Side, other: str, b: NDArray[np.float64], asked: Asked
+) -> Comparison:
     level = {"contamination": asked.contamination, **asked.options}
     gap = _or_why(lambda: difference(a, b, **level))
     lift = _or_why(lambda: difference(a, b, relative=True, **level))
@@ -118,7 +117,8 @@ def _compared(baseline: str, a: NDArray[np.float64], other: str, b: NDArray[np.f
     ranks = level | {"assume": None, "vote": "auto" if asked.vote == "median" else asked.vote}
     superiority = _or_why(lambda: u_statistic(a, b, kernel="auc", grid="diagonal", **ranks))
     try:
-        rows, sentence = _stands(tolerance(a, b, **asked.options), baseline, other, gap, asked)
+        found = curve([base, asked.side(b)], shown=False)
+        rows, sentence = found.stands, _sentence(found, baseline, other, gap, asked)
     except ValueError as error:
         why = in_options(str(error)).removesuffix(".")
         rows, sentence = None, f"How many corrupt rows it takes to overturn this cannot be said: {why}."
@@ -134,25 +134,24 @@ def _or_why(estimate: Callable[[], RobustEstimate]) -> Value:
         return Value.missing(error)
 
 
-def _stands(found: Tolerance, baseline: str, other: str, gap: Value, asked: Asked) -> tuple[int | None, str]:
-    """How many corrupt rows the conclusion survives, and the same in words, with the names of the variants.
+def _sentence(found: Curve, baseline: str, other: str, gap: Value, asked: Asked) -> str:
+    """Say how many corrupt rows the conclusion survives, with the names of the variants.
 
-    Where rows are corrupt for certain, it must survive as many as the estimate in the sentence allows for. Where it
-    does not survive as many as the interval `gap` allows for, the sentence says so.
+    Where the conclusion does not survive as many as the interval `gap` allows for, the sentence says so.
     """
-    certain = int(np.sum(found.estimate.plan.n_corrupt))
-    if found.rows is None or found.rows < certain:
-        others = "no other row" if certain else "none"
+    if found.stands is None:
+        others = "no other row" if found.certain else "none"
         which = f"whether {other} or {baseline} is larger"
-        return None, f"These {spaced(found.n_rows)} rows do not settle {which}, even if {others} is corrupt."
-    larger = found.claim == "difference > 0"
+        return f"These {spaced(found.n_rows)} rows do not settle {which}, even if {others} is corrupt."
+    larger = found.sign > 0
     winner, loser = (other, baseline) if larger else (baseline, other)
-    if gap.low is None or gap.high is None or (gap.low > 0 if larger else gap.high < 0):
-        return found.rows, f"{winner} beats {loser} by {str(found).removeprefix(_BEATS[larger])}"
-    few = f"no more than {spaced(found.rows)} of the {spaced(found.n_rows)} rows were" if found.rows else "no row were"
-    settled = gap.high < 0 if larger else gap.low > 0
-    now = f"{loser} beats {winner}" if settled else f"it is not settled whether {other} or {baseline} is larger"
-    return (
-        found.rows,
-        f"With --contamination {asked.contamination} {now}; if {few} corrupt, {winner} would beat {loser}.",
-    )
+    rows = f"{spaced(found.stands)} of the {spaced(found.n_rows)} rows"
+    settled = gap.low is None or gap.high is None or (gap.low > 0 if larger else gap.high < 0)
+    if settled and gap.estimate is not None:
+        size = with_radius(abs(gap.estimate), gap.radius or 0.0)
+        plug_in = "" if found.provenance == "certified" else " (plug-in)"
+        return f"{winner} beats {loser} by {size}; this stands unless more than {rows} are corrupt{plug_in}."
+    few = f"no more than {rows} were" if found.stands else "no row were"
+    turned = gap.high is not None and gap.low is not None and (gap.high < 0 if larger else gap.low > 0)
+    now = f"{loser} beats {winner}" if turned else f"it is not settled whether {other} or {baseline} is larger"
+    return f"With --contamination {asked.contamination} {now}; if {few} corrupt, {winner} would beat {loser}."

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from outvote.assumptions.assumption import FiniteVariance
 from outvote.contamination import Contamination, Spoiled
-from outvote.estimate.estimate import mean
+from outvote.estimate.mean import mean
 from outvote.estimate.result import RobustEstimate
 from outvote.plotting import COLORS, legend_below, save
 

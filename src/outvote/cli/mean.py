@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 
 from outvote.blocks.plan import BlockPlan
 from outvote.cli.answer import Asked, Progress, Value, finite, plain_mean, silent
-from outvote.data.files import Columns, Group, Label, Source
-from outvote.estimate.estimate import mean
+from outvote.data.columns import Columns, Group, Label
+from outvote.data.files import Files
+from outvote.estimate.mean import mean
 from outvote.estimate.result import RobustEstimate
-from outvote.estimate.unknown import sensitivity
-from outvote.votes import has_scale
+from outvote.estimate.sensitivity import sensitivity
+from outvote.tables.duckdb import file_engine
+from outvote.tables.scan import Scan
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class MeanLine:
     survives: int | None
     blocks: int | None
     vote: str
+    found: RobustEstimate | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -79,44 +82,29 @@ def means(columns: Columns, asked: Asked, source: str, *, levels: bool = False, 
     return Means(asked, source, columns.name, columns.keys, lines, curve)
 
 
-def means_by_id(source: Source, value: str, by: Sequence[str], row_id: str, asked: Asked) -> Means:
+def means_by_id(files: Files, value: str, by: Sequence[str], row_id: str, asked: Asked) -> Means:
     """Estimate the mean of each group from rows that stay in their files, dealt by a hash of their id."""
-    from outvote.tables.open import scan
-
-    rows = source.relation(value, by, row_id, asked.nan)
     keys = [f"k{j}" for j in range(len(by))]
-    plain = {
-        tuple(labels): average
-        for *labels, average in rows.aggregate(
-            ", ".join([*keys, "avg(v) FILTER (NOT isnan(v))"]), ", ".join(keys)
-        ).fetchall()
-    }
-    scanned = scan(rows, row_id="id")
-    if not by:
-        found = scanned.mean("v", contamination=asked.contamination, **asked.options)
-        lines = [_line((), found, finite(plain[()]))]
-    else:
-        table = scanned.mean("v", by=keys, contamination=asked.contamination, **asked.options)
-        heads = [*keys, "n", "blocks", "survives", "estimate", "low", "high", "radius", "provenance", "note"]
-        lines = []
-        for line in table.project(", ".join(heads)).fetchall():
-            label, (n, blocks, survives, *numbers) = line[: len(by)], line[len(by) :]
-            estimate, low, high, radius, provenance, note = numbers
-            known = Value.checked(estimate, low, high, radius, provenance, note)
-            group, average = tuple(part or None for part in label), finite(plain[tuple(label)])
-            if known.estimate is None:
-                lines.append(MeanLine(group, n, average, known, None, None, None, ""))
-                continue
-            count, soft = asked.count(n), may_be_soft(asked)
-            vote = asked.vote if soft else "median"
-            lines.append(MeanLine(group, n, average, known, count, count if soft else survives, blocks, vote))
-    return Means(asked, str(source), value, tuple(by), lines)
-
-
-def may_be_soft(asked: Asked) -> bool:
-    """Whether blocks can vote otherwise than by their median: a soft vote needs a known scale."""
-    scaled = asked.assume is not None and has_scale(asked.assume)
-    return asked.vote in ("soft", "clipped") or (asked.vote == "auto" and scaled)
+    group = f"GROUP BY {', '.join(keys)}" if keys else ""
+    averages = files.table(
+        f"SELECT {', '.join([*keys, 'avg(v0) FILTER (NOT isnan(v0)) AS plain'])} "
+        f"FROM ({files.select([value], by, row_id)}) {group}"
+    ).to_pylist()
+    plain = {tuple(str(line[key]) for key in keys): finite(line["plain"]) for line in averages}
+    scanned = Scan(file_engine(files, row_id))
+    found = scanned.mean(value, by=list(by) or None, contamination=asked.contamination, **asked.options)
+    if isinstance(found, RobustEstimate):
+        return Means(asked, str(files), value, (), [_line((), found, plain[()])])
+    lines = []
+    for line in found.to_pylist():
+        label = tuple(str(line[key]) for key in by)
+        known = Value.checked(*(line[name] for name in ("estimate", "low", "high", "radius", "provenance", "note")))
+        if known.estimate is None:
+            lines.append(MeanLine(label, line["n"], plain[label], known, None, None, None, ""))
+            continue
+        count, vote = asked.count(line["n"]), asked.vote if asked.may_be_soft else "median"
+        lines.append(MeanLine(label, line["n"], plain[label], known, count, line["survives"], line["blocks"], vote))
+    return Means(asked, str(files), value, tuple(by), lines)
 
 
 def _line(label: Label, found: RobustEstimate, plain: float | None) -> MeanLine:
@@ -124,8 +112,8 @@ def _line(label: Label, found: RobustEstimate, plain: float | None) -> MeanLine:
     assert isinstance(plan, BlockPlan)
     # Where the number was left open, the interval allows for the largest level.
     corrupt = found.certificate.levels[-1][0] if found.certificate.levels else plan.n_corrupt
-    survives = plan.survives if plan.vote == "median" and not found.certificate.levels else corrupt
-    return MeanLine(label, plan.n_rows, plain, Value.of(found), corrupt, survives, plan.n_blocks, plan.vote)
+    survives = corrupt if found.certificate.levels else plan.withstands
+    return MeanLine(label, plan.n_rows, plain, Value.of(found), corrupt, survives, plan.n_blocks, plan.vote, found)
 
 
 def _no_mean(group: Group, error: Exception) -> MeanLine:
@@ -139,6 +127,6 @@ def _levels(group: Group, asked: Asked) -> list[Level]:
     levels = []
     columns = (found.n_corrupt, found.estimate, found.low, found.high, found.radius)
     for corrupt, estimate, low, high, radius in zip(*columns, strict=True):
-        grounds = found.provenance if math.isfinite(radius) else "none"
-        levels.append(Level(group.label, int(corrupt), Value.checked(estimate, low, high, radius, grounds)))
+        provenance = found.provenance if math.isfinite(radius) else "none"
+        levels.append(Level(group.label, int(corrupt), Value.checked(estimate, low, high, radius, provenance)))
     return levels

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from outvote.assumptions.assumption import Assumption, Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
-from outvote.blocks.choose import plan_blocks, rows_needed
+from outvote.assumptions import Assumption, Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
+from outvote.blocks.choose import plan_blocks
 from outvote.blocks.plan import BlockPlan, GridPlan
+from outvote.blocks.rows_needed import rows_needed
 from outvote.certificate import radius as certified_radius
 from outvote.cli.answer import Asked, finite, in_options
 

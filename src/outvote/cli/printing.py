@@ -22,8 +22,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from outvote import __version__
-from outvote.cli.answers import OUT, Comparisons, Means, Planned, Progress, Suspects, Value
-from outvote.estimate.result import percent
+from outvote.cli.answer import Progress, Value
+from outvote.cli.compare import Comparisons
+from outvote.cli.mean import Means
+from outvote.cli.plan import Planned
+from outvote.cli.suspects import OUT, Suspects
+from outvote.data.text import percent, rounded, share, spaced
 
 Answer = Means | Comparisons | Planned | Suspects
 
@@ -96,8 +100,13 @@ def document(answer: Answer) -> dict[str, Any]:
         "nan": asked.nan,
         "seed": asked.seed,
     }
+    if isinstance(answer, Means):  # the estimates themselves are not data
+        lines = [dataclasses.replace(line, found=None) for line in answer.groups]
+        answer = dataclasses.replace(answer, groups=lines)
     body = dataclasses.asdict(dataclasses.replace(answer, asked=None))  # type: ignore[arg-type]
     del body["asked"]
+    for line in body.get("groups", ()):
+        del line["found"]
     for name in ("groups", "sensitivity", "suspects"):
         for line in body.get(name, ()):
             line["group"] = dict(zip(body["by"], line["group"], strict=True))
@@ -187,12 +196,12 @@ def _means(answer: Means) -> list[Any]:
         value = line.mean
         table.add_row(
             *map(_label, line.group),
-            _count(line.n),
+            spaced(line.n),
             rounded(line.plain, value.radius),
             _text(rounded(value.estimate, value.radius), "bold"),
             *_ends(value),
             value.provenance if value.estimate is not None else "no answer",
-            _count(line.survives),
+            spaced(line.survives),
         )
     parts = [title, table]
     if answer.sensitivity:
@@ -202,7 +211,7 @@ def _means(answer: Means) -> list[Any]:
             value = level.mean
             levels.add_row(
                 *map(_label, level.group),
-                _count(level.corrupt),
+                spaced(level.corrupt),
                 rounded(value.estimate, value.radius),
                 *_ends(value),
                 value.provenance,
@@ -214,8 +223,8 @@ def _means(answer: Means) -> list[Any]:
 def _comparisons(answer: Comparisons) -> list[Any]:
     parts: list[Any] = []
     for one in answer.comparisons:
-        sides = [f"{clean(one.other)} ({_count(one.n_other)} rows)"]
-        sides.append(f"{clean(answer.baseline)} ({_count(one.n_baseline)} rows)")
+        sides = [f"{clean(one.other)} ({spaced(one.n_other)} rows)"]
+        sides.append(f"{clean(answer.baseline)} ({spaced(one.n_baseline)} rows)")
         title = f"{clean(answer.value)}: {' against '.join(sides)}, {percent(answer.asked.confidence)} intervals"
         table = _table(("", "plain", "robust", "low", "high", "grounds"), 1)
         table.add_row(
@@ -226,7 +235,7 @@ def _comparisons(answer: Comparisons) -> list[Any]:
             one.difference.provenance,
         )
         for name, value in (("relative lift", one.lift), ("probability of superiority", one.superiority)):
-            table.add_row(name, "", _share(value.estimate), *map(_share, (value.low, value.high)), value.provenance)
+            table.add_row(name, "", share(value.estimate), *map(share, (value.low, value.high)), value.provenance)
         parts += [*([""] if parts else []), title, table, clean(one.sentence, None)]
     return parts
 
@@ -249,15 +258,15 @@ def _planned(answer: Planned) -> list[Any]:
             change = f"{100 * (option.radius / plan.radius - 1):+.0f} %" if plan.radius and option is not plan else ""
         table.add_row(
             option.change,
-            *map(_count, (option.rows, option.corrupt)),
-            f"{_count(option.blocks)} of {_count(option.block_size)}",
+            *map(spaced, (option.rows, option.corrupt)),
+            f"{spaced(option.blocks)} of {spaced(option.block_size)}",
             option.vote,
             radius,
             change,
         )
     parts += [table, ""]
     if answer.rows_for_half is not None:
-        parts.append(f"Half the radius takes {_count(answer.rows_for_half)} rows.")
+        parts.append(f"Half the radius takes {spaced(answer.rows_for_half)} rows.")
     else:
         parts.append(f"No number of rows gives half the radius: {answer.half_note}.")
     return parts
@@ -266,13 +275,13 @@ def _planned(answer: Planned) -> list[Any]:
 def _suspects(answer: Suspects) -> list[Any]:
     files = len({one.file for one in answer.suspects}) > 1
     heads = [*(["file"] if files else []), *answer.by, "row", answer.value, "score"]
-    title = f"the most suspect of {_count(answer.n)} rows, by how often their block is voted out"
+    title = f"the most suspect of {spaced(answer.n)} rows, by how often their block is voted out"
     table = _table(heads, len(answer.by) + files)
     for one in answer.suspects:
         value = _text(repr(clean(one.text))) if one.value is None else f"{one.value:.10g}"
         where = [_text(one.file, widest=None)] if files else []
         table.add_row(*where, *map(_label, one.group), str(one.row), value, f"{one.score:.3f}")
-    return [title, table] if answer.suspects else [f"no row of {_count(answer.n)} stands out"]
+    return [title, table] if answer.suspects else [f"no row of {spaced(answer.n)} stands out"]
 
 
 def _remarks(answer: Answer, *, hints: bool) -> Iterator[str]:
@@ -314,23 +323,6 @@ def _remarks(answer: Answer, *, hints: bool) -> Iterator[str]:
 
 def _ends(value: Value) -> list[str]:
     return [rounded(end, value.radius) for end in (value.low, value.high)]
-
-
-def rounded(value: float | None, radius: float | None) -> str:
-    """Write a number with the digits that its radius leaves."""
-    if value is None:
-        return "–"
-    if radius is None or radius <= 0 or abs(value) >= 1e12 or not 1e-9 < radius < 1e12:
-        return f"{value:.5g}"
-    return f"{value:.{max(0, 1 - math.floor(math.log10(radius)))}f}"
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f} %"
-
-
-def _count(number: int | None) -> str:
-    return "–" if number is None else f"{number:,}".replace(",", " ")
 
 
 def _label(part: str | None) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.cli.answer import Asked, Progress, silent
-from outvote.data.files import Columns, Label
+from outvote.data.columns import Columns, Label
 
 #: Rows in a block when suspects are looked for: few, so that a corrupt row moves its block, which few others share.
 _SUSPECT_BLOCK = 5

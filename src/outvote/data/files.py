@@ -1,10 +1,14 @@
-"""Files to columns: CSV, TSV, JSON lines, Parquet and Arrow, by their names, by a glob, or from standard input.
+"""Files of numbers: CSV, TSV, JSON lines, Parquet and Arrow, opened by DuckDB, with one policy for their cells.
 
-A column of numbers may hold anything: what is no number is found, and named with its row, rather than guessed.
+A cell of a column of numbers may hold anything. Cells such as ``NA`` or ``n/a`` are missing, ``true`` and ``false`` are
+1 and 0. Any other text that is not a number is *unreadable*: it is counted and its place is known, so that callers can
+refuse it or count it as corrupt.
+Names of columns and files are data: they are quoted, or bound as values, and never part of a statement.
 """
 
 from __future__ import annotations
 
+import difflib
 import glob
 import gzip
 import os
@@ -12,19 +16,14 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from outvote.data.rows import NanPolicy
-
-#: Endings of names, and the kind of file they stand for; `.gz` may follow those of text.
+#: Endings of names, and the kind of file they stand for; `.gz` or `.zst` may follow those of text.
 KINDS = {
     ".csv": "csv",
     ".txt": "csv",
@@ -39,295 +38,365 @@ KINDS = {
     ".ipc": "arrow",
 }
 _PACKED = (".gz", ".zst")
-#: Cells that stand for no value.
-_NOTHING = ("", "na", "n/a", "nan", "null", "none")
-#: Cells that are no numbers of which the text is kept.
-_KEPT = 1000
-_NUMBERS = {
-    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT",
-    "FLOAT", "DOUBLE", "BOOLEAN",
-}  # fmt: skip
-
-#: Of rows numbered n: the first cell that is no number, what it says, how many there are; how many ids are missing.
-_ODD = "min(n) FILTER (raw IS NOT NULL), arg_min(raw, n), count(raw), count(*) FILTER (id IS NULL)"
-
-#: A number with a comma in it.
-_COMMA = re.compile(r"\d,\d")
+#: Cells that stand for a missing value.
+MISSING = ("", "na", "n/a", "nan", "null", "none")
+_INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
+_WIDE = {"UBIGINT", "HUGEINT", "UHUGEINT"}
+INTEGER_TYPES = _INTEGERS | _WIDE
+_NUMBERS = INTEGER_TYPES | {"FLOAT", "DOUBLE", "BOOLEAN"}
+#: Bytes that a thread of DuckDB needs, roughly: more threads do not fit into a small limit.
+_THREAD = 2**26
 #: What DuckDB puts before its messages.
 _KIND_OF_ERROR = re.compile(r"^[A-Z][\w ]* Error: ")
 
-#: What a group is called: one label for each key, None where the cell is empty.
-Label = tuple[str | None, ...]
+
+def is_number(kind: str) -> bool:
+    """Return whether a type of DuckDB's holds numbers."""
+    return kind in _NUMBERS or kind.startswith("DECIMAL(")
 
 
-class Unreadable(NamedTuple):
-    """A cell that should be a number and is not."""
-
-    row: int
-    text: str
+def quoted(name: str) -> str:
+    """Quote a name for SQL, whatever it holds."""
+    return '"' + name.replace('"', '""') + '"'
 
 
-class Group(NamedTuple):
-    """The rows that share their labels."""
-
-    label: Label
-    rows: NDArray[np.intp]
-    values: NDArray[np.float64]
+def literal(value: str) -> str:
+    """Write text for SQL, whatever it holds."""
+    return "'" + value.replace("'", "''") + "'"
 
 
-@dataclass(frozen=True)
-class Columns:
-    """One column of numbers, and the keys that tell its rows apart.
+def find_files(patterns: Sequence[Any], kind: str | None = None) -> tuple[list[str], str]:
+    """Return the files that paths and globs stand for, each once, and what kind they are.
 
-    Attributes
-    ----------
-    name : str
-        Name of the column of numbers.
-    values : ndarray
-        Its numbers; NaN where there is none.
-    unreadable : list of Unreadable
-        Cells of it that hold something else than a number, the first thousand.
-    n_unreadable : int
-        How many such cells there are.
-    keys : tuple of str
-        Names of the keys.
-    labels : list of tuple
-        The groups, sorted.
-    codes : ndarray of int
-        The group of each row.
-    files : list of (str, int)
-        Where the rows come from, and how many from each.
+    Those of a glob are sorted by name, the others stay in the order they are given.
     """
-
-    name: str
-    values: NDArray[np.float64]
-    unreadable: list[Unreadable]
-    n_unreadable: int
-    keys: tuple[str, ...]
-    labels: list[Label]
-    codes: NDArray[np.intp]
-    files: list[tuple[str, int]]
-
-    def place(self, row: int) -> tuple[str, int]:
-        """Return the file of a row, and its number there: 1 is the first row of data."""
-        for file, n_rows in self.files:
-            if row < n_rows:
-                return file, row + 1
-            row -= n_rows
-        raise IndexError(row)
-
-    def check(self, nan: NanPolicy) -> None:
-        """Refuse cells that are no numbers, unless the policy says what they are."""
-        if self.unreadable and nan != "corrupt":
-            refuse_text(self.name, *self.place(self.unreadable[0].row), self.unreadable[0].text, self.n_unreadable)
-        infinite = np.flatnonzero(np.isinf(self.values))
-        if len(infinite) and nan != "corrupt":
-            file, row = self.place(int(infinite[0]))
-            raise ValueError(
-                f"{self.name!r} is infinite in {len(infinite)} of {len(self.values)} rows (the first is row {row} of "
-                f"{file}): --nan corrupt counts them as corrupt"
-            )
-        missing = np.flatnonzero(np.isnan(self.values))
-        if len(missing) and nan == "raise":
-            file, row = self.place(int(missing[0]))
-            raise ValueError(
-                f"{self.name!r} has no value in {len(missing)} of {len(self.values)} rows (the first is row {row} of "
-                f"{file}): --nan omit leaves them out, --nan corrupt counts them as corrupt"
-            )
-
-    def groups(self) -> list[Group]:
-        """Return the rows of each group, in their order."""
-        if len(self.labels) == 1:
-            return [Group(self.labels[0], np.arange(len(self.values)), self.values)]
-        order = np.argsort(self.codes, kind="stable")
-        ends = np.cumsum(np.bincount(self.codes, minlength=len(self.labels)))
-        return [
-            Group(label, rows, self.values[rows])
-            for label, rows in zip(self.labels, np.split(order, ends[:-1]), strict=True)
-        ]
+    found: list[str] = []
+    for one in patterns:
+        if not isinstance(one, (str, os.PathLike)):
+            raise TypeError(f"source has {one!r} in its list: give paths of files")
+        name = os.fsdecode(one)
+        if os.path.isfile(name):
+            found.append(name)
+            continue
+        if os.path.isdir(name):
+            raise IsADirectoryError(f"{name!r} is a folder: name its files, such as {os.path.join(name, '*.csv')!r}")
+        matches = sorted(path for path in glob.glob(name, recursive=True) if os.path.isfile(path))
+        if not matches:
+            raise FileNotFoundError(f"no file is called {name!r}{_nearest_file(name)}")
+        found += matches
+    kinds = {kind} if kind else {_kind(name) for name in found}
+    if len(kinds) > 1:
+        raise ValueError(f"the files are {' and '.join(sorted(kinds))}: give one kind at a time")
+    once: dict[str, str] = {}
+    for name in found:
+        once.setdefault(os.path.abspath(name), name)
+    return list(once.values()), kinds.pop()
 
 
-class Source:
-    """Files of one kind, found and not yet read; a context manager, since standard input is kept in a file meanwhile.
+def _nearest_file(name: str) -> str:
+    folder, last = os.path.split(name)
+    try:
+        there = os.listdir(folder or ".")
+    except OSError:
+        return f": there is no folder {folder!r}"
+    near = difflib.get_close_matches(last, there, 1)
+    return f": did you mean {os.path.join(folder, near[0])!r}?" if near else ""
+
+
+def _kind(file: str) -> str:
+    *others, last = ["", *(suffix.lower() for suffix in Path(file).suffixes)]
+    kind = KINDS.get(others[-1] if last in _PACKED and others else last)
+    if kind is None:
+        raise ValueError(
+            f"{file!r} is not a kind of file that outvote reads: its name must end in {', '.join(KINDS)} "
+            "(.csv.gz and the like too)"
+        )
+    return kind
+
+
+def check_name(argument: str, name: str, there: Sequence[str]) -> None:
+    """Refuse the name of a column that is not there."""
+    if name not in there:
+        near = difflib.get_close_matches(str(name), map(str, there), 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, there[:20]))}"
+        raise ValueError(f"{argument}={name!r} is not a column: {hint}")
+
+
+def check_limit(memory_limit: str | None) -> int | None:
+    """Return a limit in bytes; refuse text that is not a size."""
+    if memory_limit is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT])(i?)B", str(memory_limit).strip(), re.IGNORECASE)
+    if not found:
+        raise ValueError(f"memory_limit={memory_limit!r} must be a size such as '1GB' or '500MB'")
+    number, unit, binary = found.groups()
+    return int(float(number) * (1024 if binary else 1000) ** (1 + "KMGT".index(unit.upper())))
+
+
+def duckdb_module() -> Any:
+    """Import DuckDB and what it needs to hand tables over."""
+    try:
+        import duckdb
+        import pyarrow  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"files are read by {error.name}: pip install 'outvote[tables]'") from None
+    return duckdb
+
+
+class Files:
+    """Files of one kind, opened by a DuckDB connection of their own; a context manager.
 
     Parameters
     ----------
-    patterns : sequence of str
-        Names of files, globs, or ``-`` for standard input.
+    patterns : sequence of path
+        Names of files, globs, or ``-`` alone for standard input, which is kept in a temporary file meanwhile.
     kind : str, optional
         Kind of the files, where their names do not say it; standard input is CSV by default.
+    memory_limit : str, optional
+        The most that DuckDB may use, such as "1GB"; beyond it, it writes to disk.
     stdin : binary file, optional
         What ``-`` stands for.
+
+    Attributes
+    ----------
+    paths : list of str
+        The files.
+    kind : str
+        Their kind, a value of `KINDS`.
+    columns : dict of str
+        Names of the columns of the first file, and their types in DuckDB's words.
     """
 
-    def __init__(self, patterns: Sequence[str], kind: str | None = None, stdin: BinaryIO | None = None):
+    def __init__(
+        self,
+        patterns: Sequence[Any],
+        kind: str | None = None,
+        *,
+        memory_limit: str | None = None,
+        stdin: BinaryIO | None = None,
+    ):
         if kind is not None and kind not in KINDS.values():
-            raise ValueError(f"--format {kind} is not one of {', '.join(dict.fromkeys(KINDS.values()))}")
-        if list(patterns) == ["-"]:
-            self.kind = kind or "csv"
-            with ExitStack() as stack:
-                self.files = [_kept(stdin or sys.stdin.buffer, stack)]
-                self._stack = stack.pop_all()
-            self._shown = {self.files[0]: "standard input"}
-        elif "-" in patterns:
-            raise ValueError("- is standard input, and goes alone: name no files beside it")
-        else:
-            self.files, self._stack = _files(patterns), ExitStack()
-            self._shown = {file: file for file in self.files}
-            kinds = {kind} if kind else {_kind(file) for file in self.files}
-            if len(kinds) > 1:
-                raise ValueError(f"the files are {' and '.join(sorted(kinds))}: give one kind at a time")
-            (self.kind,) = kinds
+            raise ValueError(f"format={kind!r} is not one of {', '.join(dict.fromkeys(KINDS.values()))}")
+        n_bytes = check_limit(memory_limit)
+        self._folder = tempfile.TemporaryDirectory(prefix="outvote-")
+        self._close: Any = weakref.finalize(self, self._folder.cleanup)
+        try:
+            if list(patterns) == ["-"]:
+                self.kind = kind or "csv"
+                self.paths = [_keep(stdin or sys.stdin.buffer, self._folder.name)]
+                self._shown = {self.paths[0]: "standard input"}
+            elif "-" in patterns:
+                raise ValueError("- is standard input, and goes alone: name no files beside it")
+            else:
+                self.paths, self.kind = find_files(patterns, kind)
+                self._shown = {}
+            self._settings: dict[str, Any] = {"temp_directory": self._folder.name}
+            if n_bytes is not None:
+                self._settings["memory_limit"] = memory_limit
+                self._settings["threads"] = max(1, min(os.cpu_count() or 1, n_bytes // _THREAD))
+        except BaseException:
+            self._close()
+            raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        self.close()
 
     def __str__(self) -> str:
-        first = self._shown[self.files[0]]
-        return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} other files"
+        first, others = self.shown(self.paths[0]), len(self.paths) - 1
+        return f"{first} and {others} other file{'s' * (others > 1)}" if others else first
 
-    @cached_property
-    def _duckdb(self) -> Any:
-        try:
-            import duckdb
-            import pyarrow  # noqa: F401
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(f"files are read by {error.name}: pip install 'outvote[tables]'") from None
-        return duckdb
+    def shown(self, path: str) -> str:
+        """Return what a file is called in messages."""
+        return self._shown.get(path, path)
+
+    def close(self) -> None:
+        """Close the connection and remove temporary files."""
+        self._close()
 
     @cached_property
     def _connection(self) -> Any:
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="outvote-"))
-        return self._stack.enter_context(self._duckdb.connect(config={"temp_directory": folder}))
+        connection = duckdb_module().connect(config=self._settings)
+        self._close.detach()
+        self._close = weakref.finalize(self, _closed, connection, self._folder)
+        return connection
 
-    def _relation(self, file: str, texts: Sequence[str] = ()) -> Any:
-        """Open a file; in JSON the columns `texts` are read as they are written."""
-        path, connection = glob.escape(file), self._connection
+    @cached_property
+    def columns(self) -> dict[str, str]:
+        """Names of the columns of the first file, and their types."""
+        return self._schema(0)
+
+    @cached_property
+    def _schemas(self) -> dict[int, dict[str, str]]:
+        return {}
+
+    def _schema(self, number: int) -> dict[str, str]:
+        """Return names and types of the columns of a file."""
+        if number not in self._schemas:
+            path = self.paths[number]
+            if not os.path.getsize(path):
+                raise ValueError(f"{self.shown(path)} is empty")
+            with self.refusing(path):
+                found = self._connection.sql(f"SELECT * FROM {self._reader(number)} LIMIT 0")
+                self._schemas[number] = dict(zip(found.columns, map(str, found.types), strict=True))
+        return self._schemas[number]
+
+    def _reader(self, number: int, texts: Sequence[str] = ()) -> str:
+        """Write what reads a file; in JSON the columns `texts` are read as they are written."""
+        path = self.paths[number]
+        name = literal(re.sub(r"[*?\[]", r"[\g<0>]", path))  # not a glob
         if self.kind in ("csv", "tsv"):
-            return connection.read_csv(
-                path, header=True, all_varchar=True, **({"sep": "\t"} if self.kind == "tsv" else {})
-            )
+            separator = ", sep := '\t'" if self.kind == "tsv" else ""
+            return f"read_csv({name}, header := true, all_varchar := true, hive_partitioning := false{separator})"
         if self.kind == "jsonl":
-            columns = {"columns": dict.fromkeys(texts, "VARCHAR")} if texts else {}
-            return connection.read_json(path, format="newline_delimited", **columns)
+            kinds = ", ".join(f"{literal(text)}: 'VARCHAR'" for text in texts)
+            columns = f", columns := {{{kinds}}}" if texts else ""
+            return f"read_json({name}, format := 'newline_delimited', hive_partitioning := false{columns})"
         if self.kind == "parquet":
-            return connection.read_parquet(path)
-        return connection.from_arrow(_arrow_table(file))
+            return f"read_parquet({name}, hive_partitioning := false)"
+        view = f"outvote_arrow_{number}"
+        self._connection.register(view, _arrow_table(path))
+        return view
 
-    def _checked(self, file: str, names: dict[str, Sequence[str]]) -> Any:
-        """Open a file that has the columns that options name."""
-        from outvote.tables.engine import check_name
-
-        wanted = list(dict.fromkeys(name for several in names.values() for name in several))
-        if not os.path.getsize(file):
-            raise ValueError(f"{self._shown[file]} is empty")
-        found = self._relation(file)
-        for option, several in names.items():
-            for name in several:
-                try:
-                    check_name(option, name, found.columns)
-                except ValueError as error:
-                    if self.kind in ("csv", "tsv") and name in _first_line(file):
+    def check(self, columns: Mapping[str, Sequence[str]]) -> None:
+        """Refuse files that lack a column; `columns` are those that each argument names."""
+        for number, path in enumerate(self.paths):
+            there = list(self._schema(number))
+            for argument, names in columns.items():
+                for name in names:
+                    if name in there:
+                        continue
+                    if self.kind in ("csv", "tsv") and name in _first_line(path):
                         raise ValueError(
-                            f"{self._shown[file]}: its first line names {name!r}, but the lines below do not fit it: "
+                            f"{self.shown(path)}: its first line names {name!r}, but the lines below do not fit it: "
                             "are there lines with more cells than the first, or quotes that do not close?"
-                        ) from None
-                    raise ValueError(f"{self._shown[file]}: {error}".replace(f"{option}=", f"{option} ")) from None
-        return self._relation(file, wanted) if self.kind == "jsonl" else found
+                        )
+                    try:
+                        check_name(argument, name, there)
+                    except ValueError as error:
+                        raise ValueError(f"{self.shown(path)}: {error}") from None
 
-    def _selected(self, file: str, value: str, by: Sequence[str], row_id: str | None = None) -> Any:
-        """Select of each row the number (v), what is there instead (raw), its keys (k0, …), id, and place (n)."""
-        from outvote.tables.duckdb import quoted
+    def select(self, numbers: Sequence[str], keys: Sequence[str] = (), row_id: str | None = None) -> str:
+        """Write a statement for the rows of all files, with columns under names of our own.
 
-        ids = () if row_id is None else (row_id,)
-        relation = self._checked(file, {"--value": (value,), "--by": by, "--row-id": ids})
-        kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
-        column, kind = quoted(value), kinds[value]
-        if kind in _NUMBERS or kind.startswith("DECIMAL("):
-            number, raw = f"{column}::DOUBLE", "NULL::VARCHAR"
-        elif kind == "VARCHAR" or kind.startswith("ENUM("):
-            # Trimmed, it is no longer the column itself, which DuckDB would read as numbers, and refuse what is none.
-            text, nothing = f"trim({column}::VARCHAR)", ", ".join(f"'{one}'" for one in _NOTHING)
-            number = f"TRY_CAST({text} AS DOUBLE)"
-            raw = f"CASE WHEN {number} IS NULL AND NOT list_contains([{nothing}], lower({text})) THEN {text} END"
-        else:
-            raise ValueError(f"{self._shown[file]}: --value {value} holds {kind} values, but numbers are needed")
-        keys = [f"nullif(CAST({quoted(name)} AS VARCHAR), '') AS k{j}" for j, name in enumerate(by)]
-        numbers = [f"TRY_CAST(trim({quoted(name)}::VARCHAR) AS BIGINT) AS id" for name in ids]
-        places = "row_number() OVER () AS n"
-        return relation.project(", ".join([f"{number} AS v", f"{raw} AS raw", *keys, *numbers, places]))
+        ``v0``, … are numbers, NULL where a cell holds none; ``r0``, … what it holds instead, NULL if nothing; ``k0``,
+        … keys; ``id`` and ``given`` the row id as a 64-bit and as a wider integer; ``file`` and ``n`` the number of the
+        file and of the row in it, both from 0.
+        """
+        wanted = {"column": numbers, "by": keys, "row_id": () if row_id is None else (row_id,)}
+        self.check(wanted)
+        parts = []
+        for number in range(len(self.paths)):
+            kinds = self._schema(number)
+            texts = list(dict.fromkeys(name for several in wanted.values() for name in several))
+            columns = []
+            for j, name in enumerate(numbers):
+                value, raw = self._cell(name, kinds[name], number)
+                columns += [f"{value} AS v{j}", f"{raw} AS r{j}"]
+            columns += [f"{self._key(name)} AS k{j}" for j, name in enumerate(keys)]
+            columns += _row_ids(row_id, kinds)
+            columns += [f"{number} AS file", f"{self._place(kinds)} AS n"]
+            parts.append(f"SELECT {', '.join(columns)} FROM {self._reader(number, texts)}")
+        return " UNION ALL ".join(parts)
 
-    def columns(self, value: str, by: Sequence[str] = ()) -> Columns:
-        """Read a column of numbers, and keys, into memory: 8 bytes a row, and the text of the keys."""
-        tables = []
-        for file in self.files:
-            with self._refusing(file):
-                tables.append(_in_order(self._selected(file, value, by).to_arrow_table()))
-        import pyarrow as pa
+    @property
+    def keys_are_text(self) -> bool:
+        """Whether keys are the text of a file rather than values of a type."""
+        return self.kind in ("csv", "tsv", "jsonl")
 
-        table = pa.concat_tables(tables)
-        if not table.num_rows:
-            raise ValueError(f"{self} has no rows")
-        texts = table["raw"].combine_chunks()
-        values = np.asarray(table["v"].to_numpy(), dtype=np.float64)
-        if np.isnan(values).all():
-            first = next((text.as_py() for text in texts if text.is_valid), None)
-            there = "no value" if first is None else f"no number, {_short(first)!r} for instance,"
-            raise ValueError(f"--value {value!r} has {there} in {self}: name a column of numbers{_comma(first or '')}")
-        rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
-        labels, codes = _grouped([table[f"k{j}"].combine_chunks() for j in range(len(by))], table.num_rows)
-        return Columns(
-            name=value,
-            values=values,
-            unreadable=[Unreadable(int(row), texts[int(row)].as_py()) for row in rows[:_KEPT]],
-            n_unreadable=len(rows),
-            keys=tuple(by),
-            labels=labels,
-            codes=codes,
-            files=[(self._shown[file], part.num_rows) for file, part in zip(self.files, tables, strict=True)],
+    def _key(self, name: str) -> str:
+        column = quoted(name)
+        return f"nullif(CAST({column} AS VARCHAR), '')" if self.keys_are_text else column
+
+    def _cell(self, name: str, kind: str, number: int) -> tuple[str, str]:
+        """Write the number in a cell, and what it holds instead of one."""
+        column = quoted(name)
+        if self.kind != "jsonl" and is_number(kind):
+            return f"{column}::DOUBLE", "NULL::VARCHAR"
+        if self.kind == "jsonl" or kind == "VARCHAR" or kind.startswith("ENUM("):
+            # Trimmed, it is not the column itself, which DuckDB would read as numbers, refusing all other text.
+            text = f"trim({column}::VARCHAR)"
+            value = f"CASE lower({text}) WHEN 'true' THEN 1.0 WHEN 'false' THEN 0.0 ELSE TRY_CAST({text} AS DOUBLE) END"
+            nothing = ", ".join(literal(one) for one in MISSING)
+            return value, f"CASE WHEN {value} IS NULL AND lower({text}) NOT IN ({nothing}) THEN {text} END"
+        raise TypeError(
+            f"{self.shown(self.paths[number])}: column={name!r} holds {kind} values, but numbers are needed"
         )
 
-    def relation(self, value: str, by: Sequence[str], row_id: str, nan: NanPolicy) -> Any:
-        """Return a DuckDB relation for `outvote.scan`, with the columns v, k0, … and id; the rows stay in the files.
+    def _place(self, kinds: Mapping[str, str]) -> str:
+        own = {name.lower() for name in kinds}
+        numbered = self.kind == "parquet" and "file_row_number" not in own
+        return "file_row_number" if numbered else "(row_number() OVER () - 1)"
 
-        A key that is empty is an empty text.
-        """
-        whole = None
-        for file in self.files:
-            with self._refusing(file):
-                part = self._selected(file, value, by, row_id)
-                ((row, text, count, empty),) = part.aggregate(_ODD).fetchall()
-                if count and nan != "corrupt":
-                    refuse_text(value, self._shown[file], row, text, count)
-                if empty:
-                    raise ValueError(
-                        f"{self._shown[file]}: --row-id {row_id} is no whole number in {empty} rows: name a column of "
-                        "integers"
-                    )
-                whole = part if whole is None else whole.union(part)
-        assert whole is not None
-        return whole.project(", ".join(["v", *(f"coalesce(k{j}, '') AS k{j}" for j in range(len(by))), "id"]))
+    @cached_property
+    def n_rows(self) -> tuple[int, ...] | None:
+        """Rows of each file, where they are known without reading any."""
+        if self.kind != "parquet":
+            return None
+        import pyarrow.parquet as pq
+
+        try:
+            return tuple(pq.read_metadata(path).num_rows for path in self.paths)
+        except (OSError, ValueError):
+            return None
+
+    def run(self, sql: str) -> Any:
+        """Run a statement; what DuckDB has to say against it becomes one line."""
+        with self.refusing():
+            return self._connection.sql(sql)
+
+    def table(self, sql: str) -> Any:
+        """Run a statement and return its lines as an Arrow table."""
+        with self.refusing():
+            return self._connection.sql(sql).to_arrow_table()
 
     @contextmanager
-    def _refusing(self, file: str) -> Iterator[None]:
-        """Put what DuckDB or Arrow have to say against a file in a line."""
-        wrong = (self._duckdb.Error, *_arrow_errors())
+    def refusing(self, path: str | None = None) -> Iterator[None]:
+        """Turn errors of DuckDB and Arrow into one line that says what to do."""
+        import pyarrow as pa
+
+        shown = str(self) if path is None else self.shown(path)
         try:
             yield
-        except wrong as error:
-            shown, lines = self._shown[file], [line.strip() for line in str(error).splitlines() if line.strip()]
-            told = ". ".join(line.removesuffix(".") for line in lines[: 3 if "CSV Error" in lines[0] else 1])
-            if self.kind in ("csv", "tsv") and ("sniffing" in told or "not utf-8" in told):
-                told = f"it is no text in UTF-8. If it is in Latin-1: iconv -f latin1 -t utf8 {shown} | outvote … -"
-            raise ValueError(f"{shown} cannot be read as {self.kind}: {_KIND_OF_ERROR.sub('', told)}") from None
+        except (duckdb_module().Error, pa.ArrowException) as error:
+            raise readable(error, shown, self.kind) from None
 
 
-def _kept(stdin: BinaryIO, stack: ExitStack) -> str:
+def readable(error: Exception, source: str, kind: str = "") -> Exception:
+    """Return an error of DuckDB's or Arrow's as one that says what to do."""
+    import duckdb
+
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = ". ".join(line.removesuffix(".") for line in lines[: 3 if "CSV Error" in lines[0] else 1])
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return MemoryError(f"{source}: the memory_limit does not suffice, allow more or use fewer blocks ({told})")
+    if kind in ("csv", "tsv") and ("sniffing" in told or "not utf-8" in told):
+        told = f"it is not text in UTF-8. If it is in Latin-1: iconv -f latin1 -t utf8 {source} > new.csv"
+    as_kind = f" as {kind}" if kind else ""
+    failure = OSError if isinstance(error, (duckdb.IOException, OSError)) else ValueError
+    return failure(f"{source} cannot be read{as_kind}: {_KIND_OF_ERROR.sub('', told)}")
+
+
+def _row_ids(row_id: str | None, kinds: Mapping[str, str]) -> list[str]:
+    """Write a column of row ids as integers; text that is not a whole number is NULL."""
+    if row_id is None:
+        return ["NULL::BIGINT AS id", "NULL::HUGEINT AS given"]
+    column = quoted(row_id)
+    if kinds[row_id] not in INTEGER_TYPES:
+        text = f"trim({column}::VARCHAR)"
+        column = f"CASE WHEN regexp_full_match({text}, '[+-]?[0-9]+') THEN {text} END"
+    return [f"TRY_CAST({column} AS BIGINT) AS id", f"TRY_CAST({column} AS HUGEINT) AS given"]
+
+
+def _closed(connection: Any, folder: Any) -> None:
+    connection.close()
+    folder.cleanup()
+
+
+def _keep(stdin: BinaryIO, folder: str) -> str:
     """Copy standard input to a file: it can be read only once, and from the beginning."""
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="outvote-"))
     path = os.path.join(folder, "stdin")
     with open(path, "wb") as file:
         shutil.copyfileobj(stdin, file)
@@ -348,74 +417,6 @@ def _first_line(file: str) -> list[str]:
     return [cell.strip(" \"'\r\n\ufeff") for cell in re.split(r"[,;|\t]", line)]
 
 
-def refuse_text(name: str, file: str, row: int, text: str, count: int) -> None:
-    """Say which cell is no number, and what to do about it."""
-    others = f" (and {count - 1} more)" if count > 1 else ""
-    raise ValueError(
-        f"{name!r} is no number in row {row} of {file}: {_short(text)!r}{others}. Mend it{_comma(text)}, or take --nan "
-        "corrupt, which counts such rows as corrupt"
-    )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else text[:39] + "…"
-
-
-def _comma(text: str) -> str:
-    return " (written with a point and without commas: 1250.75)" if _COMMA.search(text) else ""
-
-
-def _files(patterns: Sequence[str]) -> list[str]:
-    """Return the files that names and globs stand for, each once, those of a glob sorted."""
-    found: list[str] = []
-    for name in patterns:
-        if os.path.isfile(name):
-            found.append(name)
-            continue
-        if os.path.isdir(name):
-            raise IsADirectoryError(f"{name!r} is a folder: name its files, such as {os.path.join(name, '*.csv')!r}")
-        matches = sorted(path for path in glob.glob(name, recursive=True) if os.path.isfile(path))
-        if not matches:
-            raise FileNotFoundError(f"no file is called {name!r}{_nearest_file(name)}")
-        found += matches
-    return list(dict.fromkeys(found))
-
-
-def _nearest_file(name: str) -> str:
-    import difflib
-
-    folder, last = os.path.split(name)
-    try:
-        there = os.listdir(folder or ".")
-    except OSError:
-        return f": there is no folder {folder!r}"
-    near = difflib.get_close_matches(last, there, 1)
-    return f": did you mean {os.path.join(folder, near[0])!r}?" if near else ""
-
-
-def _kind(file: str) -> str:
-    *others, last = ["", *(suffix.lower() for suffix in Path(file).suffixes)]
-    kind = KINDS.get(others[-1] if last in _PACKED and others else last)
-    if kind is None:
-        raise ValueError(
-            f"{file!r} does not end in {', '.join(KINDS)} (or such a name and .gz): say what it is, --format csv for "
-            "instance"
-        )
-    return kind
-
-
-def _in_order(table: Any) -> Any:
-    """Put rows in the order of their numbers n: DuckDB promises none."""
-    places = table["n"].to_numpy()
-    return table if (places[1:] > places[:-1]).all() else table.take(np.argsort(places))
-
-
-def _arrow_errors() -> tuple[type[Exception], ...]:
-    import pyarrow as pa
-
-    return (pa.ArrowException,)
-
-
 def _arrow_table(file: str) -> Any:
     """Open an Arrow file (Feather), or a stream of Arrow batches."""
     import pyarrow as pa
@@ -426,36 +427,3 @@ def _arrow_table(file: str) -> Any:
         except pa.ArrowInvalid:
             place.seek(0)
             return pa.ipc.open_stream(place).read_all()
-
-
-def _grouped(keys: list[Any], n_rows: int) -> tuple[list[Label], NDArray[np.intp]]:
-    """Number the groups of rows in the order of their labels."""
-    if not keys:
-        return [()], np.zeros(n_rows, dtype=np.intp)
-    parts, codes = [], np.zeros(n_rows, dtype=np.int64)
-    for key in keys:
-        encoded = key.dictionary_encode(null_encoding="encode")
-        own = encoded.dictionary.to_pylist()
-        order = sorted(range(len(own)), key=_sorting(own))
-        rank = np.empty(len(own), dtype=np.int64)
-        rank[order] = np.arange(len(own))
-        parts.append([own[i] for i in order])
-        codes = codes * len(own) + rank[encoded.indices.to_numpy(zero_copy_only=False)]
-    present, numbers = np.unique(codes, return_inverse=True)
-    labels = []
-    for code in present.tolist():
-        label: list[str | None] = []
-        for part in reversed(parts):
-            code, place = divmod(code, len(part))
-            label.append(part[place])
-        labels.append(tuple(reversed(label)))
-    return labels, numbers.reshape(-1)
-
-
-def _sorting(labels: list[str | None]) -> Any:
-    """Sort labels as numbers if they all are, else as text; empty ones come last."""
-    try:
-        number = {label: float(label) for label in labels if label is not None}
-    except ValueError:
-        return lambda i: (labels[i] is None, labels[i] or "")
-    return lambda i: (labels[i] is None, number.get(labels[i] or "", 0.0), labels[i] or "")

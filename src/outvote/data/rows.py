@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.data.tensors import is_tensor, like, median, namespace, read_tensor, rows_of, to_host
-
-NanPolicy = Literal["raise", "omit", "corrupt"]
+from outvote.data.missing import check_rows
+from outvote.data.tensors import is_tensor, namespace, read_tensor, to_host
 
 
 class Rows(NamedTuple):
@@ -20,14 +19,6 @@ class Rows(NamedTuple):
 
     values: NDArray[Any]
     names: tuple[str, ...] | None
-
-
-class MoreCorruptRows(ValueError):
-    """More rows are corrupt for certain than may be corrupt: `count` of them."""
-
-    def __init__(self, count: int, message: str):
-        super().__init__(message)
-        self.count = count
 
 
 def read(x: Any, name: str, *, stay: bool = False) -> Rows:
@@ -79,17 +70,30 @@ def read_rows(x: Any, name: str, *, stay: bool = False) -> NDArray[Any]:
     return _as_floats(values)
 
 
-def read_columns(x: Any, name: str, axis: Any, *, stay: bool = False) -> Rows:
-    """Read a sample whose rows run along an axis, as floats with rows first; every other index is a column."""
+def read_columns(
+    x: Any, name: str, axis: Any, *, stay: bool = False, flatten: bool = False, floats: bool = False
+) -> Rows:
+    """Read a sample whose rows run along an axis, with rows first; every other index is a column.
+
+    With `flatten`, axis None makes one column of all values; with `floats`, integers become floats.
+    """
     values, names = read(x, name, stay=stay)
-    rows = namespace(values).moveaxis(values, axis_of(axis, values.shape, name, "for a sample of vectors"), 0)
+    if flatten and axis is None:
+        rows, named = values.reshape(-1), False
+    else:
+        none = "to flatten" if flatten else "for a sample of vectors"
+        rows = namespace(values).moveaxis(values, _axis_of(axis, values.shape, name, none), 0)
+        named = axis in (0, -values.ndim)
     check_rows(len(rows), name)
-    if math.prod(rows.shape[1:]) == 0:
+    n_columns = math.prod(rows.shape[1:])
+    if n_columns == 0:
         raise ValueError(f"{name} has shape {tuple(values.shape)}: there are no columns to estimate")
-    return Rows(_as_floats(rows), names if axis in (0, -values.ndim) and values.ndim == 2 else None)
+    if floats or (isinstance(rows, np.ndarray) and rows.dtype == np.float16):
+        rows = _as_floats(rows)
+    return Rows(rows, names if named and names is not None and len(names) == n_columns else None)
 
 
-def axis_of(axis: Any, shape: Sequence[int], name: str, none: str) -> int:
+def _axis_of(axis: Any, shape: Sequence[int], name: str, none: str) -> int:
     """Return the axis along which the rows run, or say what is wrong with it; `none` says what None is for."""
     if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
         raise TypeError(f"axis={axis!r} must be an integer, or None {none}")
@@ -102,73 +106,6 @@ def _as_floats(values: Any) -> Any:
     if is_tensor(values) or values.dtype in (np.float32, np.float64):
         return values
     return values.astype(np.float64)
-
-
-def check_rows(n_rows: int, name: str) -> None:
-    """Refuse an empty sample."""
-    if n_rows == 0:
-        raise ValueError(f"{name} is empty: at least one row is needed")
-
-
-def check_nan_policy(nan_policy: str) -> None:
-    """Refuse an unknown policy."""
-    if nan_policy not in get_args(NanPolicy):
-        raise ValueError(f"nan_policy={nan_policy!r} is not one of 'raise', 'omit', 'corrupt'")
-
-
-def screen(rows: NDArray[Any], nan_policy: NanPolicy, n_corrupt: int, name: str) -> tuple[NDArray[Any], int]:
-    """Apply the NaN policy to rows (first axis): the rows to use, and how many had NaN or infinities.
-
-    A row is bad as soon as one of its values is. Under ``"omit"`` rows with NaN are missing and go;
-    infinities are not missing values and raise. Under ``"corrupt"`` rows with NaN or infinities are
-    corrupt rows that have been found: `neutralise` deals with them.
-    """
-    xp = namespace(rows)
-    finite = xp.isfinite(rows)
-    if xp.all(finite):
-        return rows, 0
-    columns = tuple(range(1, rows.ndim))
-    bad = ~to_host(xp.all(finite, axis=columns))
-    missing = to_host(xp.any(xp.isnan(rows), axis=columns))
-    if nan_policy == "raise" or (nan_policy == "omit" and (bad & ~missing).any()):
-        what = bad if nan_policy == "raise" else bad & ~missing
-        first = int(np.flatnonzero(what)[0])
-        kinds = "NaN or infinite values" if nan_policy == "raise" else "infinite values, which are not missing"
-        options = "nan_policy='corrupt' counts such rows as corrupt"
-        if nan_policy == "raise":
-            options += ", nan_policy='omit' leaves out rows with NaN"
-        raise ValueError(
-            f"{name} has {kinds} in {int(what.sum())} of {len(rows)} rows (the first is row {first}): {options}"
-        )
-    if nan_policy == "corrupt":
-        return neutralise(rows, bad, n_corrupt, f"{name} has NaN or infinite values"), int(bad.sum())
-    kept = rows_of(rows, np.flatnonzero(~bad))
-    check_rows(len(kept), f"{name} without its rows with NaN")
-    return kept, int(bad.sum())
-
-
-def advice(n_bad: int, n_rows: int) -> str:
-    """What to do about more rows that are corrupt for certain than are allowed."""
-    return f"allow at least {n_bad}" if 2 * n_bad < n_rows else "they are half of all rows or more, so no vote can help"
-
-
-def neutralise(rows: NDArray[Any], bad: NDArray[np.bool_], n_corrupt: int, what: str) -> NDArray[Any]:
-    """Put an ordinary value in the place of rows that are corrupt for certain.
-
-    They stay where they are and count among the `n_corrupt`: had they been taken out and the count been lowered,
-    whoever decides which corrupt rows give themselves away, after seeing the clean ones, would decide on the blocks.
-    """
-    n_bad = int(bad.sum())
-    if n_bad > n_corrupt:
-        raise MoreCorruptRows(
-            n_bad,
-            f"{what} in {n_bad} rows, more than the {n_corrupt} corrupt rows that contamination allows "
-            f"among {len(rows)}: {advice(n_bad, len(rows))}",
-        )
-    xp = namespace(rows)
-    centre = xp.astype(median(rows_of(rows, np.flatnonzero(~bad))), rows.dtype)
-    filled: NDArray[Any] = xp.where(like(bad.reshape(-1, *(1,) * (rows.ndim - 1)), rows), centre, rows)
-    return filled
 
 
 def _from_frame(x: Any, name: str) -> tuple[Any, tuple[str, ...] | None]:

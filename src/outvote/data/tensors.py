@@ -6,14 +6,10 @@ block is written against the array API; what is left, a value for each block, co
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from outvote.estimate.result import RobustEstimate
 
 
 def is_tensor(x: Any) -> bool:
@@ -80,21 +76,9 @@ def median(x: Any) -> Any:
     return below if len(x) % 2 else below / 2 - (-x).median() / 2
 
 
-def at_home(result: RobustEstimate, x: Any) -> RobustEstimate:
-    """Put what is an array in a result where the tensor `x` is; the certificate's radius stays a numpy array."""
-    if not is_tensor(x):
-        return result
-
-    def moved(value: Any) -> Any:
-        return x.new_tensor(value, dtype=_double(x)) if isinstance(value, np.ndarray) else value
-
-    values = result.block_values
-    return replace(
-        result,
-        estimate=moved(result.estimate),
-        interval=type(result.interval)(*map(moved, result.interval)),
-        block_values=tuple(map(moved, values)) if isinstance(values, tuple) else moved(values),
-    )
+def moved_to(x: Any, value: Any) -> Any:
+    """Put a numpy array where the tensor `x` is; leave anything else as it is."""
+    return x.new_tensor(value, dtype=_double(x)) if isinstance(value, np.ndarray) else value
 
 
 def _double(x: Any) -> Any:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import html
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.blocks.plan import BlockPlan, Plan
+from outvote.blocks.plan import Plan
 from outvote.certificate import Certificate
-from outvote.data.tensors import is_tensor, to_host
+from outvote.data.tensors import is_tensor, moved_to, to_host
+from outvote.data.text import percent, with_radius
 
 if TYPE_CHECKING:
     from outvote.plotting import BlocksDisplay
@@ -187,20 +188,10 @@ class RobustEstimate:
         else:
             remarks = [f"{certificate.provenance} {percent(certificate.confidence)}"]
         remarks.append(str(self.plan))
-        if not self.plan.holds:
-            remarks.append("corrupt rows could outvote the clean ones")
-        elif certificate.levels:
+        if certificate.levels and self.plan.holds:
             remarks.append(f"allows for up to {certificate.levels[-1][0]} corrupt rows, the number left open")
-        elif self.plan.vote != "median" and isinstance(self.plan, BlockPlan):
-            remarks.append(f"allows for {self.plan.n_corrupt} corrupt row{'' if self.plan.n_corrupt == 1 else 's'}")
-        elif isinstance(self.plan, BlockPlan):
-            survives = self.plan.survives
-            remarks.append(f"survives {survives} corrupt row{'' if survives == 1 else 's'}")
         else:
-            separate = self.plan.grid == "separate" and {plan.vote for plan in self.plan.samples} == {"median"}
-            counts = [plan.survives for plan in self.plan.samples] if separate else self.plan.n_corrupt
-            does = "survives" if separate else "allows for"
-            remarks.append(f"{does} {' and '.join(map(str, counts))} corrupt rows")
+            remarks.append(self.plan.strength())
         return remarks
 
     def _repr_html_(self) -> str:
@@ -220,20 +211,18 @@ class RobustEstimate:
         )
 
 
-def with_radius(estimate: float, radius: float) -> str:
-    """Write an estimate and its radius with the digits that matter."""
-    if not math.isfinite(radius) or radius <= 0:
-        return f"{estimate:.4g}"
-    decimals = max(0, 1 - math.floor(math.log10(radius)))
-    if decimals > 12 or abs(estimate) >= 1e12 or radius >= 1e12:
-        return f"{estimate:.4g} ± {radius:.2g}"
-    return f"{estimate:.{decimals}f} ± {radius:.{decimals}f}"
-
-
-def percent(confidence: float) -> str:
-    """Write a confidence as a percentage."""
-    digits = max(6, 2 + math.ceil(-math.log10(1 - confidence))) if confidence < 1 else 6
-    return f"{100 * confidence:.{digits}g} %"
+def placed_like(result: RobustEstimate, x: Any) -> RobustEstimate:
+    """Return a result with its arrays where the tensor `x` is, if that is one; the radius stays a numpy array."""
+    if not is_tensor(x):
+        return result
+    values: Any = result.block_values
+    several = isinstance(values, tuple)
+    return replace(
+        result,
+        estimate=moved_to(x, result.estimate),
+        interval=Interval(*(moved_to(x, end) for end in result.interval)),
+        block_values=tuple(moved_to(x, one) for one in values) if several else moved_to(x, values),
+    )
 
 
 def _table_line(values: NDArray[np.float64], names: tuple[str, ...] | None) -> str:

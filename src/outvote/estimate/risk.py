@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outvote.assumptions.assumption import Bounded
-from outvote.blocks.choose import log_delta_of
+from outvote.assumptions import Bounded
 from outvote.blocks.plan import BlockPlan
 from outvote.certificate.uniform import uniform_radius
 from outvote.contamination import Contamination
+from outvote.data.arguments import is_whole, log_delta_of
 from outvote.data.rows import read_rows
-from outvote.estimate.estimate import mean, u_statistic
-from outvote.estimate.pipeline import Allowed
+from outvote.estimate.mean import mean
+from outvote.estimate.request import Allowed
 from outvote.estimate.result import Interval, RobustEstimate
+from outvote.estimate.u_statistic import u_statistic
 from outvote.kernels.kernel import Kernel, kernel_of
 from outvote.votes.search import odd_grid
 
@@ -78,7 +79,7 @@ def certify_risk(
     (np.float64(0.15), 0.22)
     """
     for name, value in (("n_models", n_models), ("vc_dim", 1 if vc_dim is None else vc_dim)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if not is_whole(value) or value < 1:
             raise ValueError(f"{name}={value!r} must be an integer of at least 1")
     if "alternative" in options:
         raise TypeError("certify_risk bounds a risk from above: it takes no alternative")

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outvote.blocks.choose import log_delta_of
 from outvote.blocks.partition import Rng, seed_of
 from outvote.contamination import Adversary, Contamination
-from outvote.data.rows import MoreCorruptRows, read_rows
-from outvote.estimate.estimate import difference, mean
-from outvote.estimate.result import RobustEstimate, with_radius
-from outvote.estimate.unknown import level_counts
-from outvote.votes import Alternative
+from outvote.data.arguments import check_choice, log_delta_of
+from outvote.data.rows import read_rows
+from outvote.data.text import spaced, with_radius
+from outvote.estimate.curve import Side, curve
+from outvote.estimate.difference import difference
+from outvote.estimate.mean import mean
+from outvote.estimate.result import RobustEstimate
 
 _CLAIM = re.compile(r"\s*(mean|difference)\s*(<=|>=|<|>)\s*([-+0-9.eE]+)\s*")
-#: Each number of corrupt rows up to this one is a level of its own; then levels grow by 2 %.
-_EXACT_LEVELS = 64
-_GROWTH = 1.02
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,10 +80,10 @@ class Tolerance:
         else:
             found = f"{self.claim}: it is {with_radius(value, radius)}"
         if self.rows is None:
-            rows = _spaced(self.n_rows)
+            rows = spaced(self.n_rows)
             return f"These {rows} rows do not settle whether {self.claim}, even if none is corrupt{grounds}."
         return (
-            f"{found}; this stands unless more than {_spaced(self.rows)} of the {_spaced(self.n_rows)} rows are "
+            f"{found}; this stands unless more than {spaced(self.rows)} of the {spaced(self.n_rows)} rows are "
             f"corrupt{grounds}."
         )
 
@@ -145,106 +144,78 @@ def tolerance(
     >>> print(ov.tolerance(a, b, assume=ov.FiniteVariance(1.0), rng=0))
     B beats A by 1.836 ± 0.085; this stands unless more than 1 679 of the 10 000 rows are corrupt.
     """
-    rows = [read_rows(sample, name) for sample, name in zip(samples, _names(samples), strict=True)]
-    for sample, name in zip(rows, _names(samples), strict=True):
+    names = ("x",) if len(samples) == 1 else tuple(f"sample {s + 1}" for s in range(len(samples)))
+    rows = [read_rows(sample, name) for sample, name in zip(samples, names, strict=True)]
+    for sample, name in zip(rows, names, strict=True):
         if sample.ndim != 1:
             raise ValueError(f"{name} has shape {sample.shape}: tolerance takes one column at a time")
     for fixed in ("contamination", "alternative", "axis", "simultaneous", "relative", "function"):
         if fixed in options:
             raise TypeError(f"{fixed}={options[fixed]!r} does not go with tolerance: state the conclusion as a claim")
+    check_choice("adversary", adversary, Adversary)
     if paired:
         if len(rows) != 2 or len(rows[0]) != len(rows[1]):
             raise ValueError("paired=True needs two samples with as many rows")
         rows = [np.subtract(rows[1], rows[0], dtype=np.float64)]
         claim = claim.replace("difference", "mean") if claim else None
     sign, bound, text = _read_claim(claim, paired, len(rows))
-    seed, log_delta = seed_of(rng), log_delta_of(confidence)
-    settings = {"assume": assume, "vote": vote, "rng": seed, **options}
-    alternatives: dict[int | None, Alternative] = {None: "two-sided", 1: "greater", -1: "less"}
-    alternative = alternatives[sign]
-    first = _fewest_corrupt(rows, confidence, adversary, settings)
+    settings = {"assume": assume, "vote": vote, "rng": seed_of(rng), **options}
+    sides = sample_sides(rows, confidence, adversary, settings, sign=sign)
+    found = curve(sides, bound=bound, shown=False)
+    first = _fewest_corrupt(rows, [side.certain for side in sides], confidence, adversary, settings)
     if paired:
         first = replace(first, statistic="paired difference")
     if sign is None:
-        sign = 1 if float(first.estimate) >= bound else -1
+        sign = found.sign or (1 if float(first.estimate) >= bound else -1)
         text = text.replace("?", ">" if sign > 0 else "<")
-    fewest = int(np.max(first.plan.n_corrupt))  # below this a level contradicts the rows
-    share = -math.expm1(log_delta - math.log(len(rows)))
+    stands = found.stands if found.sign == sign else None
+    return Tolerance(stands, found.n_rows, text, confidence, first)
 
-    def lower(sample: NDArray[Any], side: int, assumed: dict[str, Any]) -> Callable[[int], float]:
-        """Lower bound on side·mean when `count` rows may be corrupt; ∞, anything, when more are for certain."""
 
-        def at(count: int) -> float:
-            which = alternative if alternative == "two-sided" else alternatives[side]
-            try:
-                found = mean(sample, Contamination(count, adversary), share, alternative=which, **(settings | assumed))
-            except MoreCorruptRows:
-                return math.inf
-            return float(found.interval.low) if side > 0 else -float(found.interval.high)
+def sample_sides(
+    rows: Sequence[NDArray[Any]],
+    confidence: float,
+    adversary: Adversary,
+    settings: dict[str, Any],
+    *,
+    sign: int | None = None,
+    parts: int | None = None,
+    assumed: Sequence[int] | None = None,
+    guarded: bool = False,
+) -> list[Side]:
+    """Prepare the intervals of one sample, or of a and b, for every number of corrupt rows.
 
-        return at
+    They hold together with the confidence, or with others, `parts` in all. `sign` says which side of the mean, or of
+    mean(b) - mean(a), is claimed; None asks for both. Entries of `settings` that are pairs go to a and to b.
+    """
+    share = -math.expm1(log_delta_of(confidence) - math.log(parts or len(rows)))
+    sides = []
+    for s, sample in enumerate(rows):
+        own = {
+            name: value[s] if len(rows) == 2 and isinstance(value, (tuple, list)) and len(value) == 2 else value
+            for name, value in settings.items()
+        }
+        claimed = None if sign is None else sign if s == len(rows) - 1 else -sign
+        own["alternative"] = {None: "two-sided", 1: "greater", -1: "less"}[claimed]
+        run = partial(_mean_at, sample, share, adversary, own)
+        sides.append(Side(len(sample), assumed[s] if assumed else 0, run, guarded))
+    return sides
 
-    if len(rows) == 1:
-        grid, lows = _descend(lower(rows[0], sign, {}), sign * bound, len(rows[0]))
-        standing = _first_failure([grid], [lows], sign * bound)
-    else:
-        own = [
-            {name: value[s] for name, value in settings.items() if isinstance(value, (tuple, list)) and len(value) == 2}
-            for s in range(2)
-        ]
-        sides = [lower(rows[0], -sign, own[0]), lower(rows[1], sign, own[1])]
-        certain = [
-            int(_fewest_corrupt([sample], share, adversary, settings | one).plan.n_corrupt)  # type: ignore[arg-type]
-            for sample, one in zip(rows, own, strict=True)
-        ]
-        fewest, clean = sum(certain), [side(count) for side, count in zip(sides, certain, strict=True)]
-        found = [
-            _descend(side, sign * bound - other, len(sample))
-            for side, other, sample in zip(sides, reversed(clean), rows, strict=True)
-        ]
-        standing = _first_failure([grid for grid, _ in found], [lows for _, lows in found], sign * bound)
-    n_rows = sum(map(len, rows))
-    return Tolerance(standing if standing >= fewest else None, n_rows, text, confidence, first)
+
+def _mean_at(
+    sample: NDArray[Any], confidence: float, adversary: Adversary, settings: dict[str, Any], count: int
+) -> RobustEstimate:
+    return mean(sample, Contamination(count, adversary), confidence, **settings)
 
 
 def _fewest_corrupt(
-    rows: list[NDArray[Any]], confidence: float, adversary: Adversary, settings: dict[str, Any]
+    rows: Sequence[NDArray[Any]], certain: Sequence[int], confidence: float, adversary: Adversary, settings: Any
 ) -> RobustEstimate:
     """Estimate with as few corrupt rows as there are for certain: none, or those that give themselves away."""
-    count = 0
-    while True:
-        try:
-            if len(rows) == 1:
-                return mean(rows[0], Contamination(count, adversary), confidence, **settings)
-            return difference(rows[0], rows[1], Contamination(count, adversary), confidence, **settings)
-        except MoreCorruptRows as found:
-            count = max(count + 1, found.count)
-
-
-def _descend(lower: Callable[[int], float], bound: float, n_rows: int) -> tuple[list[int], list[float]]:
-    """Evaluate a lower bound level by level until it no longer exceeds `bound`."""
-    grid, lows = [], []
-    for level in level_counts((n_rows - 1) // 2, exact_up_to=_EXACT_LEVELS, growth=_GROWTH):
-        grid.append(level)
-        lows.append(lower(level))
-        if not lows[-1] > bound:
-            return grid, lows
-    return [*grid, n_rows], [*lows, -math.inf]
-
-
-def _first_failure(grids: list[list[int]], lows: list[list[float]], bound: float) -> int:
-    """The largest t such that the lower bounds add up to more than `bound` for every split of t corrupt rows.
-
-    Every number of rows from one level to the next has the latter's bound, so a combination of levels (i, j) stands for
-    splits that start right after levels i-1 and j-1.
-    """
-    starts = [np.array([0, *(level + 1 for level in grid[:-1])]) for grid in grids]
-    sums, total = np.zeros(()), np.zeros((), dtype=np.int64)
-    for low, start in zip(lows, starts, strict=True):
-        with np.errstate(invalid="ignore"):
-            sums, total = np.add.outer(sums, np.array(low)), np.add.outer(total, start)
-    failing = ~((sums > bound) | np.isnan(sums))  # ∞ - ∞: levels that the rows contradict do not count
-    return int(total[failing].min()) - 1
+    count = max(certain)
+    if len(rows) == 1:
+        return mean(rows[0], Contamination(count, adversary), confidence, **settings)
+    return difference(rows[0], rows[1], Contamination(count, adversary), confidence, **settings)
 
 
 def _read_claim(claim: str | None, paired: bool, n_samples: int) -> tuple[int | None, float, str]:
@@ -266,11 +237,3 @@ def _read_claim(claim: str | None, paired: bool, n_samples: int) -> tuple[int | 
     if not math.isfinite(bound):
         raise ValueError(f"claim={claim!r} compares with {match[3]!r}, which is not a finite number")
     return (1 if match[2].startswith(">") else -1), bound, f"{subject} {match[2]} {match[3]}"
-
-
-def _names(samples: tuple[ArrayLike, ...]) -> tuple[str, ...]:
-    return ("x",) if len(samples) == 1 else tuple(f"sample {s + 1}" for s in range(len(samples)))
-
-
-def _spaced(number: int) -> str:
-    return f"{number:,}".replace(",", " ")

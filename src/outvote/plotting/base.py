@@ -75,11 +75,6 @@ def legend_below(ax: Any) -> None:
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize="small", frameon=False)
 
 
-def spaced(number: float) -> str:
-    """Write a number with its thousands apart: 10 000."""
-    return f"{number:,.10g}".replace(",", " ")
-
-
 def save(figure: Any, *paths: str | Path, dpi: int = 150) -> None:
     """Write a figure, to one file or several, each whole or not at all, and close it.
 

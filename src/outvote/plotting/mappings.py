@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote import paper
-from outvote.plotting.base import LINES, new_axes, new_panels, spaced
+from outvote.data.text import spaced
+from outvote.plotting.base import LINES, new_axes, new_panels
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.plotting.base import COLORS, LINES, legend_below, new_axes, spaced
+from outvote.data.text import spaced
+from outvote.plotting.base import COLORS, LINES, legend_below, new_axes
 
 Floats = NDArray[np.float64]
 
@@ -70,9 +71,10 @@ class RadiusDisplay:
             As in `plan_blocks`. Without `assume` the unit is the sd of the clean values.
         """
         from outvote.assumptions.assumption import FiniteVariance
-        from outvote.blocks.choose import log_delta_of, plan_blocks
+        from outvote.blocks.choose import plan_blocks
         from outvote.blocks.plan import BlockPlan
         from outvote.contamination import Contamination
+        from outvote.data.arguments import log_delta_of
 
         allowed = Contamination.of(contamination)
         plan = plan_blocks(n_rows, contamination, confidence, assume, degree)
@@ -117,7 +119,7 @@ class RadiusDisplay:
         """
         from outvote import paper
         from outvote.assumptions.assumption import FiniteVariance
-        from outvote.blocks.choose import log_delta_of
+        from outvote.data.arguments import log_delta_of
         from outvote.votes import best_n_blocks, median_radius
         from outvote.votes.soft import soft_tuning
 

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.plotting.base import COLORS, legend_below, new_axes, spaced
+from outvote.data.text import spaced
+from outvote.plotting.base import COLORS, legend_below, new_axes
 
 Floats = NDArray[np.float64]
 

@@ -23,11 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote import _numba
-from outvote.blocks.partition import hash_rows
+from outvote.blocks.hashing import hash_rows
+from outvote.data.files import find_files
+from outvote.data.text import count
 from outvote.estimate.summary import BlockSummary, GroupedBlockSummary
-from outvote.tables.duckdb import paths_of
-from outvote.tables.engine import Engine, Key, Query, Tally
-from outvote.tables.frames import EagerEngine, added, summary_of
+from outvote.tables.engine import Engine, Key, Query, Tally, add_tallies
+from outvote.tables.frames import EagerEngine, summary_of
 
 #: Rows that a worker turns into arrays at once.
 _BATCH = 2**17
@@ -58,7 +59,8 @@ def cluster_engine(source: Any, row_id: str | None, client: Any) -> Engine:
     if isinstance(source, dd.DataFrame):
         return ClusterEngine(_Partitions(source), row_id, client)
     if isinstance(source, (str, os.PathLike)) or (isinstance(source, (list, tuple)) and len(source) > 0):
-        return ClusterEngine(_Files(paths_of(source)), row_id, client)
+        patterns = list(source) if isinstance(source, (list, tuple)) else [source]
+        return ClusterEngine(_Files(find_files(patterns)[0]), row_id, client)
     raise TypeError(f"source is a {type(source).__name__}: give a Dask dataframe, or Parquet files and client=")
 
 
@@ -70,7 +72,7 @@ class _Partitions:
         self.empty = frame._meta
 
     def __str__(self) -> str:
-        return f"Dask frame of {_number(self._frame.npartitions, 'partition')}"
+        return f"Dask frame of {count(self._frame.npartitions, 'partition')}"
 
     def pieces(self, columns: list[str], n_tasks: int | None) -> list[tuple[int, Any]]:
         """Return what tasks are given to read, partitions with these columns alone, each with its number.
@@ -105,7 +107,7 @@ class _Files:
                 self._others[path] = schema
 
     def __str__(self) -> str:
-        return f"{_number(len(self._row_groups), 'row group')} of {_number(self._n_files, 'Parquet file')}"
+        return f"{count(len(self._row_groups), 'row group')} of {count(self._n_files, 'Parquet file')}"
 
     def pieces(self, columns: list[str], n_tasks: int | None) -> list[tuple[int, Any]]:
         """Return what tasks are given to read, after a look at the types of these columns, with the first's number.
@@ -162,10 +164,6 @@ def _opened(path: str) -> Any:
 def _unreadable(path: str, error: Exception) -> Exception:
     kind = OSError if isinstance(error, OSError) else ValueError
     return kind(f"{path!r} cannot be read: {str(error).strip().splitlines()[0]}")
-
-
-def _number(n: int, what: str) -> str:
-    return f"{n} {what}{'s' * (n != 1)}"
 
 
 class ClusterEngine(Engine):
@@ -359,12 +357,12 @@ Counts = tuple[tuple[int, ...], dict[Key, Tally]]
 
 def _counted(piece: Any, first: int, question: _Question) -> Counts:
     """Count the rows, all of them and by group."""
-    tallies = added(part.tally(question.query) for part in _parts(piece, first, question))
+    tallies = add_tallies(part.tally(question.query) for part in _parts(piece, first, question))
     return (sum(tally.n_rows for tally in tallies.values()),), tallies
 
 
 def _counts_merged(a: Counts, b: Counts) -> Counts:
-    return a[0] + b[0], added((a[1], b[1]))
+    return a[0] + b[0], add_tallies((a[1], b[1]))
 
 
 @_numba.numpy_only()

@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.blocks.partition import hash_coefficients, hash_rows
+from outvote.blocks.hashing import fold, hash_coefficients, hash_rows, polynomial
 from outvote.data.groups import group_codes
 from outvote.estimate.summary import BlockSummary, GroupedBlockSummary
-from outvote.tables.engine import ANSWER, Engine, Key, Query, Tally, check_name
+from outvote.tables.engine import (
+    ANSWER,
+    Engine,
+    Key,
+    Lines,
+    Query,
+    Tally,
+    add_tallies,
+    check_row_id,
+    labelled,
+    refuse_column,
+    refuse_key,
+    refuse_large_id,
+    refuse_null_id,
+    refuse_null_key,
+    summaries_from_lines,
+)
 
 #: Rows read at once.
 _CHUNK = 2**20
 #: Names of our own beside those of the user, which may be anything.
 _OURS = "__outvote_{}__"
-_PRIME = 2**31 - 1
-#: No sum of rows multiplied by this is too large for a float.
-_UNIT = 2.0**-60
 
 
 def frame_engine(source: Any, row_id: str | None) -> Engine:
@@ -42,49 +54,13 @@ def frame_engine(source: Any, row_id: str | None) -> Engine:
     return (LazyEngine if isinstance(frame, nw.LazyFrame) else EagerEngine)(frame, row_id)
 
 
-def check_row_id(row_id: str | None, names: list[str], is_integer: bool | None) -> None:
-    """Refuse a row id that is not a column of integers."""
-    if row_id is None:
-        return
-    check_name("row_id", row_id, names)
-    if not is_integer:
-        raise TypeError(
-            f"row_id={row_id!r} must be a column of integers: number the rows, or hash their keys to integers"
-        )
-
-
-def refuse_text(name: str, kind: Any) -> None:
-    """Say that a column holds no numbers."""
-    raise TypeError(f"column={name!r} holds {kind}, but real numbers are needed: convert it first")
-
-
-def refuse_key(name: str, kind: Any) -> None:
-    """Say that a column holds no labels."""
-    raise TypeError(f"by={name!r} holds {kind}, but a key is text, a number, a boolean or a date: convert it first")
-
-
-def refuse_null_id(name: str | None) -> None:
-    """Say that a row id is NULL in some rows."""
-    raise ValueError(f"row_id={name!r} is NULL in some rows: every row needs a number")
-
-
-def refuse_large_id(name: str | None, largest: int) -> None:
-    """Say that a row id is too large."""
-    raise ValueError(f"row_id={name!r} has the value {largest}: row numbers lie below 2**63, number the rows anew")
-
-
-def refuse_null_key(name: str) -> None:
-    """Say that a key is NULL in some rows."""
-    raise ValueError(f"by={name!r} is NULL in some rows: fill it, or filter these rows out")
-
-
 def check_kinds(schema: Mapping[str, Any], query: Query) -> None:
     """Refuse columns that hold no numbers, and keys that are no labels, by their narwhals types."""
     import narwhals as nw
 
     for name in query.columns:
         if not (schema[name].is_numeric() or schema[name] == nw.Boolean):
-            refuse_text(name, f"{schema[name]} values")
+            refuse_column(name, f"{schema[name]} values")
     for name in query.by:
         if schema[name].is_nested() or schema[name] == nw.Unknown:
             refuse_key(name, f"{schema[name]} values")
@@ -114,7 +90,7 @@ class EagerEngine(Engine):
 
     def tally(self, query: Query) -> dict[Key, Tally]:
         """Count the rows of each group."""
-        return added(tallied(values, keys) for _, values, keys in self._chunks(query))
+        return add_tallies(tallied(values, keys) for _, values, keys in self._chunks(query))
 
     def _ids(self, low: int, n_rows: int) -> NDArray[np.int64]:
         if self._row_id is None:
@@ -205,16 +181,6 @@ def tallied(values: NDArray[np.float64], keys: Sequence[NDArray[Any]]) -> dict[K
     marks = (np.ones_like(missing), missing, infinite)
     counts = np.array([np.bincount(which[mark], minlength=len(labels)) for mark in marks])
     return {key: Tally(*count) for key, count in zip(labels, counts.T.tolist(), strict=True)}
-
-
-def added(tallies: Iterable[Mapping[Key, Tally]]) -> dict[Key, Tally]:
-    """Add up the counts of several chunks."""
-    found: dict[Key, Tally] = {}
-    for one in tallies:
-        for key, tally in one.items():
-            known = found.get(key, Tally(0, 0, 0))
-            found[key] = Tally(*(a + b for a, b in zip(astuple(known), astuple(tally), strict=True)))
-    return found
 
 
 def numbers_of(column: Any) -> NDArray[np.float64]:
@@ -334,14 +300,11 @@ class LazyEngine(Engine):
         found = self._collected(frame.group_by(*heads).agg(*counts) if heads else frame.select(*counts))
         tallies = []
         for *labels, n_rows, n_missing, n_infinite, n_unnumbered in found.iter_rows():
-            for name, label in zip(query.by, labels, strict=True):
-                if label is None or label != label:
-                    refuse_null_key(name)
+            key = labelled(query, labels) if query.by else ()
             if n_unnumbered:
                 refuse_null_id(self._row_id)
-            key: Key = labels[0] if len(labels) == 1 else tuple(labels)
             tallies.append({key: Tally(int(n_rows), int(n_missing or 0), int(n_infinite or 0))})
-        return added(tallies)
+        return add_tallies(tallies)
 
     def _finite(self, query: Query) -> Any:
         import narwhals as nw
@@ -366,7 +329,7 @@ class LazyEngine(Engine):
             frame, k = frame.join(sizes, on=heads, how="inner"), nw.col(_OURS.format("blocks"))
         else:
             frame = frame.with_columns(nw.lit(0, nw.Int64).alias(group))
-        block = hash_expression(nw.col(_OURS.format("id")), seed) % k
+        block = _hash_expression(nw.col(_OURS.format("id")), seed) % k
         frame = frame.with_columns(block.alias(_OURS.format("block")))
         values = [_OURS.format(f"v{j}") for j in range(len(query.columns))]
 
@@ -383,7 +346,7 @@ class LazyEngine(Engine):
             means, variances = (np.column_stack([found[f"{v}{what}"].to_numpy() for v in values]) for what in "ms")
             return Lines(groups, blocks, counts, means, variances)
 
-        return from_lines(lines, n_blocks, seed, str(self))
+        return summaries_from_lines(lines, n_blocks, seed, str(self))
 
     def blocks(
         self, query: Query, n_blocks: Mapping[Key, int], seed: int
@@ -398,65 +361,9 @@ class LazyEngine(Engine):
         return narwhals_frame(columns, self._schema, self._frame.implementation).lazy().to_native()
 
 
-class Lines(NamedTuple):
-    """What an engine has found of each block: the numbers of its group and of itself, its rows, mean and variance."""
-
-    groups: NDArray[Any]
-    blocks: NDArray[Any]
-    counts: NDArray[Any]
-    means: NDArray[np.float64]
-    variances: NDArray[np.float64]
-
-
-def from_lines(
-    ask: Callable[[float], Lines], n_blocks: Mapping[Key, int], seed: int, source: str
-) -> dict[Key, BlockSummary]:
-    """Build summaries from what an engine finds; `ask` it for lines of rows multiplied by some number.
-
-    Where the sum of a block is too large for a float, its mean is taken of smaller numbers.
-    """
-    lines = _in_order(ask(1.0))
-    means = lines.means
-    if not np.isfinite(means).all():
-        means = np.where(np.isfinite(means), means, _in_order(ask(_UNIT)).means / _UNIT)
-        refuse_nan(means, source)
-    with np.errstate(over="ignore", invalid="ignore"):
-        m2 = lines.variances * lines.counts[:, None]
-    m2 = np.where(np.isfinite(m2), np.maximum(m2, 0.0), np.inf)
-    edges = np.searchsorted(lines.groups, np.arange(len(n_blocks) + 1))
-    return {
-        key: BlockSummary.of_blocks(
-            k, seed, lines.blocks[low:high], lines.counts[low:high], means[low:high], m2[low:high]
-        )
-        for (key, k), (low, high) in zip(n_blocks.items(), itertools.pairwise(edges.tolist()), strict=True)
-    }
-
-
-def refuse_nan(numbers: NDArray[np.float64], source: str) -> None:
-    """Say that an engine took NaN for a number, as it may where the statistics of a file do not know of any."""
-    if not np.isfinite(numbers).all():
-        raise RuntimeError(f"{source} has NaN or infinite values that were not found when they were counted")
-
-
-def _in_order(lines: Lines) -> Lines:
-    order = np.lexsort((lines.blocks, lines.groups))
-    return Lines(*(array[order] for array in lines))
-
-
-def hash_expression(ids: Any, seed: int) -> Any:
-    """Write the hash of partition.py with sums, products and remainders, whichever way an engine rounds quotients."""
-    b, *rest = hash_coefficients(seed)
-    low, high = ids % _PRIME, ids // _PRIME
-    # Where remainders have the sign of the id, one below 0 belongs to the quotient below. No term reaches 2⁶³.
-    mixed = (low + (high - (low < 0).cast(_int64())) * b) % _PRIME
-    u = (mixed + _PRIME) % _PRIME
-    value = u
-    for c in rest[:3]:
-        value = (value + c) * u % _PRIME
-    return value + rest[3]
-
-
-def _int64() -> Any:
+def _hash_expression(ids: Any, seed: int) -> Any:
+    """Write the hash of blocks/hashing.py, whichever way an engine rounds quotients."""
     import narwhals as nw
 
-    return nw.Int64
+    b, *rest = hash_coefficients(seed)
+    return polynomial(fold(ids, b, lambda low: (low < 0).cast(nw.Int64)), rest)

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from outvote.blocks.choose import NBlocks, make_plan
 from outvote.blocks.partition import Rng
 from outvote.blocks.plan import BlockPlan
-from outvote.data.rows import MoreCorruptRows, NanPolicy, advice
-from outvote.estimate.certify import Ask, assumption_of_kernel, vote_on_kernel
-from outvote.estimate.estimate import subtract
-from outvote.estimate.pipeline import Allowed, Settings, bounds_of, per_column, voters
+from outvote.data.arguments import per_sample
+from outvote.data.columns import refuse_all_text, refuse_text
+from outvote.data.files import check_name
+from outvote.data.missing import NanPolicy, check_certain
+from outvote.estimate.block_values import voters
+from outvote.estimate.difference import subtract
+from outvote.estimate.request import Allowed, Assumed, NBlocks, Request, per_column
 from outvote.estimate.result import RobustEstimate
-from outvote.estimate.summary import BlockSummary
-from outvote.kernels.kernel import kernel_of
-from outvote.tables.engine import ANSWER, Engine, Key, Query, Tally, check_name
-from outvote.votes import Alternative, VoteName, check_choice
+from outvote.estimate.scales import SpreadOfValues
+from outvote.estimate.summary import BlockSummary, conclude_summary, vote_on_summary
+from outvote.estimate.u_statistic import kernel_assumptions
+from outvote.estimate.voting import Part, conclude
+from outvote.estimate.voting import vote as let_vote
+from outvote.kernels import Kernel, kernel_of
+from outvote.tables.engine import ANSWER, Engine, Key, Query, Tally
+from outvote.votes import Alternative, Terms
 
 _HEADS = tuple(ANSWER)[1:]
 #: No more blocks than this are asked of an engine: their state has to fit in memory many times over.
@@ -73,25 +80,25 @@ class Scan:
             answer or no radius; for several columns a line for each, with its name as `column`.
         """
         query = self._query(column, by)
-        settings = _settings(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks)
+        request = _request(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks)
         assumed = per_column(assume, len(query.columns))
-        ask = settings.ask(len(assumed) if simultaneous else 1)
-        tallies, plans, summaries = self._summed(query, settings, n_blocks, assumed, ask)
+        terms = request.terms.shared(len(assumed) if simultaneous else 1)
+        tallies, plans, summaries = self._summed(query, request, assumed, terms)
         one_column = isinstance(column, str)
         found: dict[Key, RobustEstimate | str] = {}
         for key, plan in plans.items():
             if isinstance(plan, str):
                 found[key] = plan
                 continue
-            summary = _completed(summaries[key], tallies[key], settings)
+            summary = _completed(summaries[key], tallies[key], request)
             summary.shape = () if one_column else (len(query.columns),)
             summary.names = None if one_column else query.columns
-            found[key] = summary.concluded(settings, plan, assumed, ask, self._hash_note().strip())
+            found[key] = conclude_summary(summary, request, plan, assumed, terms, self._hash_note().strip())
         if by is None:
             answer = found[()]
             assert isinstance(answer, RobustEstimate)
             return answer
-        rows = {key: _usable(tally, settings) for key, tally in tallies.items()}
+        rows = {key: _usable(tally, request) for key, tally in tallies.items()}
         return self._table(query, found, rows, None if one_column else query.columns)
 
     def difference(
@@ -128,31 +135,28 @@ class Scan:
             if not isinstance(name, str):
                 raise TypeError(f"{argument}={name!r} must be the name of a column: a difference takes one")
         query = self._query(column, by)
-        ks, pair = _two(n_blocks, "n_blocks"), _two(assume, "assume")
-        settings = _settings(contamination, confidence, vote, nan_policy, alternative, rng, *ks)
-        ask = settings.ask(2, both_sides=relative)
-        tallies = self._checked(query, settings)
+        request = _request(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks, n_samples=2)
+        known = [per_column(one, 1) for one in per_sample("assume", assume, 2)]
+        terms = request.terms.shared(2)
+        terms = replace(terms, alternative="two-sided") if relative else terms
+        tallies = self._checked(query, request)
         labels = _two_labels(tallies, by, a, b)
-        sizes = [_usable(tallies[label], settings) for label in labels]
+        sizes = [_usable(tallies[label], request) for label in labels]
         for label, size in zip(labels, sizes, strict=True):
             if size == 0:
                 raise ValueError(f"{by}={label!r} has no rows that count: at least one row is needed")
-        counts = settings.allowed.counts(sizes)
-        known = [per_column(one, 1) for one in pair]
-        plans = [
-            _plan(settings, size, count, k, one, ask)
-            for size, count, k, one in zip(sizes, counts, ks, known, strict=True)
-        ]
-        found = self._engine.summaries(query, {label: p.n_blocks for label, p in zip(labels, plans, strict=True)},
-                                       settings.seed)  # fmt: skip
+        request.allowed.counts(sizes)
+        plans = [_plan(request, size, one, terms, s) for s, (size, one) in enumerate(zip(sizes, known, strict=True))]
+        blocks = {label: plan.n_blocks for label, plan in zip(labels, plans, strict=True)}
+        found = self._engine.summaries(query, blocks, request.seed)
         voted, n_out = [], 0
         for label, plan, one in zip(labels, plans, known, strict=True):
-            summary = _completed(found[label], tallies[label], settings)
+            summary = _completed(found[label], tallies[label], request)
             summary.shape = (1,)
-            voted.append(summary.voted(plan, one, ask))
+            voted.append(vote_on_summary(summary, plan, one, terms))
             n_out += summary.n_omitted + summary.n_found_corrupt
         names = f"a is {by} = {labels[0]!r}, b is {by} = {labels[1]!r}."
-        return subtract(settings, voted, relative=relative, n_omitted=n_out, detail=names + self._hash_note())
+        return subtract(request, voted, relative=relative, n_omitted=n_out, detail=names + self._hash_note())
 
     def variance(self, column: str, **options: Any) -> RobustEstimate:
         """Estimate the variance of a column; options as for `u_statistic`. It needs no shuffle of the rows."""
@@ -186,52 +190,50 @@ class Scan:
         query, named = self._query(column, None), kernel_of(kernel)
         if len(named.degrees) != 1:
             raise ValueError(f"kernel {named.name!r} takes {len(named.degrees)} samples: a scan has one")
-        settings = _settings(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks)
-        known, ask = assumption_of_kernel(assume, named), settings.ask()
-        tally = self._checked(query, settings)[()]
-        n_rows = _usable(tally, settings)
-        plan = make_plan(
-            (n_rows,),
-            (settings.allowed.count(n_rows),),
-            named.degrees,
-            log_delta=ask.log_delta,
-            contamination=contamination,
-            adversary=ask.adversary,
-            alternative=alternative,
-            assume=known,
-            vote=vote,
-            n_blocks=n_blocks,
-        )
+        request = _request(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks)
+        assumed = kernel_assumptions(assume, 1, named)
+        terms = request.terms.about(assumed[0], named.degrees)
+        tally = self._checked(query, request)[()]
+        plan = request.plan((_usable(tally, request),), terms)
         assert isinstance(plan, BlockPlan)
-        found = settings.found_corrupt(tally.n_missing + tally.n_infinite)
-        if found > plan.n_corrupt:
-            raise MoreCorruptRows(found, _too_many(found, plan.n_corrupt, n_rows))
-        sizes, values = np.zeros(plan.n_blocks, dtype=np.int64), np.full(plan.n_blocks, np.nan)
-        if named.name == "variance":
-            summary = self._engine.summaries(query, {(): plan.n_blocks}, settings.seed)[()]
-            sizes[:] = summary.counts
-            np.divide(summary.m2.reshape(-1), sizes - 1, out=values, where=sizes > 1)
-        else:
-            for _, block, rows in self._engine.blocks(query, {(): plan.n_blocks}, settings.seed):
-                sizes[block] = len(rows)
-                stack = rows[:, 0] if isinstance(column, str) else rows
-                if len(rows) >= named.degrees[0]:
-                    named.check([stack])
-                    values[block] = named.fit([stack]).aligned(stack[None])[0]
+        _check_certain(tally, request, plan.n_corrupt, plan.n_rows)
+        sizes, values = self._block_values(
+            query, named, plan.n_blocks, request.seed, vectors=not isinstance(column, str)
+        )
         keep = sizes >= plan.degree
         plan = voters(plan, sizes, keep)
-        estimate, certificate = vote_on_kernel(plan, [sizes[keep]], named.degrees, values[keep], known, ask)
-        return settings.result(
-            estimate,
-            values[keep],
-            plan,
-            [sizes[keep]],
+        sizes, values = sizes[keep], values[keep]
+        centres, certificate = let_vote(plan, [sizes], [Part(values[None])], assumed, terms, SpreadOfValues())
+        return conclude(
+            request,
+            centres,
             certificate,
-            bounds=bounds_of([known]),
+            plan,
+            values,
+            [sizes],
+            assumed=assumed,
             statistic=named.name,
             n_omitted=tally.n_missing + tally.n_infinite,
             detail=self._hash_note().strip(),
         )
+
+    def _block_values(
+        self, query: Query, kernel: Kernel, n_blocks: int, seed: int, *, vectors: bool
+    ) -> tuple[Any, Any]:
+        """Evaluate the kernel on each block; return the rows and the value of each, NaN where it has too few rows."""
+        sizes, values = np.zeros(n_blocks, dtype=np.int64), np.full(n_blocks, np.nan)
+        if kernel.name == "variance":
+            summary = self._engine.summaries(query, {(): n_blocks}, seed)[()]
+            sizes[:] = summary.counts
+            np.divide(summary.m2.reshape(-1), sizes - 1, out=values, where=sizes > 1)
+            return sizes, values
+        for _, block, rows in self._engine.blocks(query, {(): n_blocks}, seed):
+            sizes[block] = len(rows)
+            stack = rows if vectors else rows[:, 0]
+            if len(rows) >= kernel.degrees[0]:
+                kernel.check([stack])
+                values[block] = kernel.fit([stack]).aligned(stack[None])[0]
+        return sizes, values
 
     # --- the steps ---------------------------------------------------------------------------------------
 
@@ -247,43 +249,49 @@ class Scan:
         return Query(columns, keys)
 
     def _summed(
-        self, query: Query, settings: Settings, n_blocks: NBlocks, assumed: Sequence[Any], ask: Ask
+        self, query: Query, request: Request, assumed: Assumed, terms: Terms
     ) -> tuple[dict[Key, Tally], dict[Key, BlockPlan | str], dict[Key, BlockSummary]]:
         """Count the rows, choose the blocks, and sum them up; at once where the number of rows is known before."""
         n_rows = None if query.by else self._engine.n_rows()
         if n_rows:
-            with suppress(ValueError):  # what is wrong is said after the count
-                found = self._summed_as({(): Tally(n_rows, 0, 0)}, query, settings, n_blocks, assumed, ask)
+            with suppress(ValueError):  # errors are raised after the count
+                found = self._summed_as({(): Tally(n_rows, 0, 0)}, query, request, assumed, terms)
                 if found[2][()].n_rows == n_rows:  # else some rows are not finite
                     return found
-        return self._summed_as(self._checked(query, settings), query, settings, n_blocks, assumed, ask)
+        return self._summed_as(self._checked(query, request), query, request, assumed, terms)
 
     def _summed_as(
-        self, tallies: dict[Key, Tally], query: Query, settings: Settings, n_blocks: NBlocks, assumed: Any, ask: Ask
+        self, tallies: dict[Key, Tally], query: Query, request: Request, assumed: Assumed, terms: Terms
     ) -> tuple[dict[Key, Tally], dict[Key, BlockPlan | str], dict[Key, BlockSummary]]:
-        plans = _plans(tallies, settings, n_blocks, assumed, ask, must=not query.by)
+        plans = _plans(tallies, request, assumed, terms, must=not query.by)
         blocks = {key: plan.n_blocks for key, plan in plans.items() if isinstance(plan, BlockPlan)}
-        return tallies, plans, self._engine.summaries(query, blocks, settings.seed) if blocks else {}
+        return tallies, plans, self._engine.summaries(query, blocks, request.seed) if blocks else {}
 
-    def _checked(self, query: Query, settings: Settings) -> dict[Key, Tally]:
+    def _checked(self, query: Query, request: Request) -> dict[Key, Tally]:
         """Count the rows, and apply the NaN policy to the counts."""
         tallies = self._engine.tally(query)
         if not query.by and not tallies:
             tallies = {(): Tally(0, 0, 0)}
-        n_rows = sum(tally.n_rows for tally in tallies.values())
-        missing, infinite = (sum(getattr(t, what) for t in tallies.values()) for what in ("n_missing", "n_infinite"))
+        total = sum(tallies.values(), start=Tally(0, 0, 0))
         which = ", ".join(map(repr, query.columns))
-        if settings.nan_policy == "raise" and missing + infinite:
+        if total.example is not None:
+            file, row, text = total.example
+            if total.n_unreadable == total.n_rows:
+                refuse_all_text(query.columns[0], text, str(self._engine))
+            if request.nan_policy != "corrupt":
+                refuse_text(", ".join(query.columns), file, row, text, total.n_unreadable)
+        bad = total.n_missing + total.n_infinite
+        if request.nan_policy == "raise" and bad:
             raise ValueError(
-                f"column {which} has NULL, NaN or infinite values in {missing + infinite} of {n_rows} rows: "
+                f"column {which} has NULL, NaN or infinite values in {bad} of {total.n_rows} rows: "
                 "nan_policy='corrupt' counts such rows as corrupt, nan_policy='omit' leaves out rows with NULL or NaN"
             )
-        if settings.nan_policy == "omit" and infinite:
+        if request.nan_policy == "omit" and total.n_infinite:
             raise ValueError(
-                f"column {which} has infinite values, which are not missing, in {infinite} of {n_rows} rows: "
-                "nan_policy='corrupt' counts such rows as corrupt"
+                f"column {which} has infinite values, which are not missing, in {total.n_infinite} of {total.n_rows} "
+                "rows: nan_policy='corrupt' counts such rows as corrupt"
             )
-        if not query.by and _usable(tallies[()], settings) == 0:
+        if not query.by and _usable(tallies[()], request) == 0:
             raise ValueError(f"column {which} has no rows that count: at least one row is needed")
         return tallies
 
@@ -314,8 +322,7 @@ def _line(found: RobustEstimate | str, n_rows: int, j: int) -> tuple[Any, ...]:
     note = found.certificate.note if found.certificate.provenance == "none" else ""
     plan = found.plan
     assert isinstance(plan, BlockPlan)
-    survives = plan.survives if plan.vote == "median" else plan.n_corrupt
-    return (*numbers, found.certificate.provenance, plan.n_rows, plan.n_blocks, survives, note)
+    return (*numbers, found.certificate.provenance, plan.n_rows, plan.n_blocks, plan.withstands, note)
 
 
 def _names(given: Any, argument: str) -> tuple[str, ...]:
@@ -330,46 +337,38 @@ def _names(given: Any, argument: str) -> tuple[str, ...]:
     return names
 
 
-def _two(given: Any, argument: str) -> tuple[Any, Any]:
-    """Return what is said of both groups, or of each."""
-    pair = tuple(given) if isinstance(given, (tuple, list)) else (given, given)
-    if len(pair) != 2:
-        raise ValueError(f"{argument}={given!r} has {len(pair)} entries for 2 groups")
-    return pair[0], pair[1]
-
-
-def _settings(
+def _request(
     contamination: Any,
     confidence: float,
     vote: str,
     nan_policy: NanPolicy,
     alternative: Alternative,
     rng: Rng,
-    *n_blocks: NBlocks,
-) -> Settings:
-    """Refuse what is wrong whatever the groups: what is wrong with one of them is said in its line."""
+    n_blocks: NBlocks,
+    n_samples: int = 1,
+) -> Request:
+    """Check what does not depend on the groups; per-group errors go into the note column."""
     if isinstance(contamination, str) and contamination == "auto":
         raise ValueError("contamination='auto' needs the rows in memory: use outvote.mean, or give a fraction or count")
-    check_choice("vote", vote, VoteName)
-    for k in n_blocks:
-        if not (k == "auto" or (isinstance(k, (int, np.integer)) and not isinstance(k, bool) and k >= 1)):
-            raise ValueError(f"n_blocks={k!r} must be 'auto' or an integer of at least 1")
-    return Settings.check(contamination, confidence, vote, "hash", nan_policy, "drop", alternative, rng)
+    return Request.read(
+        contamination, confidence, vote=vote, n_blocks=n_blocks, n_samples=n_samples, partition="hash",
+        nan_policy=nan_policy, alternative=alternative, rng=rng,
+    )  # fmt: skip
 
 
 def _plans(
-    tallies: Mapping[Key, Tally], settings: Settings, n_blocks: NBlocks, assumed: Sequence[Any], ask: Ask, *, must: bool
+    tallies: Mapping[Key, Tally], request: Request, assumed: Assumed, terms: Terms, *, must: bool
 ) -> dict[Key, BlockPlan | str]:
     """Choose the blocks of each group, or say why it has none; `must`: it is an error not to have any."""
     known: dict[tuple[int, int], BlockPlan | str] = {}
     plans = {}
-    if isinstance(settings.allowed.amount, tuple):
-        settings.allowed.count(1)  # raises: a mean has one sample, and so has each group
+    if isinstance(request.allowed.amount, tuple):
+        request.allowed.count(1)  # raises: a mean has one sample, and so has each group
     for key, tally in tallies.items():
-        n_rows, found = _usable(tally, settings), settings.found_corrupt(tally.n_missing + tally.n_infinite)
+        n_rows, found = _usable(tally, request), request.found_corrupt(tally.n_missing + tally.n_infinite)
         if (n_rows, found) not in known:
             try:
-                known[n_rows, found] = _plan_of_group(settings, n_rows, found, n_blocks, assumed, ask)
+                known[n_rows, found] = _plan_of_group(request, tally, assumed, terms)
             except ValueError as error:
                 if must:
                     raise
@@ -378,50 +377,44 @@ def _plans(
     return plans
 
 
-def _plan_of_group(
-    settings: Settings, n_rows: int, found: int, n_blocks: NBlocks, assumed: Sequence[Any], ask: Ask
-) -> BlockPlan:
+def _plan_of_group(request: Request, tally: Tally, assumed: Assumed, terms: Terms) -> BlockPlan:
+    n_rows = _usable(tally, request)
     if n_rows == 0:
         raise ValueError("no rows that count")
-    count = settings.allowed.count(n_rows)
-    if found > count:
-        raise MoreCorruptRows(found, _too_many(found, count, n_rows))
-    return _plan(settings, n_rows, count, n_blocks, assumed, ask)
+    _check_certain(tally, request, request.allowed.count(n_rows), n_rows)
+    return _plan(request, n_rows, assumed, terms)
 
 
-def _plan(
-    settings: Settings, n_rows: int, n_corrupt: int, n_blocks: NBlocks, assumed: Sequence[Any], ask: Ask
-) -> BlockPlan:
-    plan = settings.plan(n_rows, n_corrupt, n_blocks, assumed, ask)
-    if n_blocks == "auto" and plan.n_blocks > MOST_BLOCKS:
-        plan = settings.plan(n_rows, n_corrupt, MOST_BLOCKS, assumed, ask)
+def _plan(request: Request, n_rows: int, assumed: Assumed, terms: Terms, sample: int = 0) -> BlockPlan:
+    plan = request.plan_mean(n_rows, assumed, terms, sample)
+    if request.n_blocks[sample] is None and plan.n_blocks > MOST_BLOCKS:
+        few = replace(request, n_blocks=(MOST_BLOCKS,) * len(request.n_blocks))
+        plan = few.plan_mean(n_rows, assumed, terms, sample)
     return plan
 
 
-def _usable(tally: Tally, settings: Settings) -> int:
-    """How many rows count: those that are corrupt for certain do, those that are missing do not."""
-    return tally.n_rows - (tally.n_missing if settings.nan_policy == "omit" else 0)
+def _usable(tally: Tally, request: Request) -> int:
+    """Return how many rows count: those that are corrupt for certain do, those that are missing do not."""
+    return tally.n_rows - (tally.n_missing if request.nan_policy == "omit" else 0)
 
 
-def _completed(summary: BlockSummary, tally: Tally, settings: Settings) -> BlockSummary:
+def _check_certain(tally: Tally, request: Request, n_corrupt: int, n_rows: int) -> None:
+    found = request.found_corrupt(tally.n_missing + tally.n_infinite)
+    check_certain(found, n_corrupt, n_rows, "there are NULL, NaN or infinite values")
+
+
+def _completed(summary: BlockSummary, tally: Tally, request: Request) -> BlockSummary:
     """Write into a summary of finite rows how many others there were."""
     n_bad = tally.n_missing + tally.n_infinite
     if summary.n_rows != tally.n_rows - n_bad:
         raise RuntimeError(
             f"{tally.n_rows - n_bad} rows were counted, and {summary.n_rows} summed up: did they change meanwhile?"
         )
-    if settings.nan_policy == "corrupt":
+    if request.nan_policy == "corrupt":
         summary.n_found_corrupt = n_bad
     else:
         summary.n_omitted = n_bad
     return summary
-
-
-def _too_many(found: int, allowed: int, n_rows: int) -> str:
-    return (
-        f"there are NULL, NaN or infinite values in {found} rows, more than the {allowed} corrupt rows that "
-        f"contamination allows among {n_rows}: {advice(found, n_rows)}"
-    )
 
 
 def _two_labels(tallies: Mapping[Key, Tally], by: str, a: Any, b: Any) -> tuple[Any, Any]:
@@ -430,7 +423,7 @@ def _two_labels(tallies: Mapping[Key, Tally], by: str, a: Any, b: Any) -> tuple[
     shown = ", ".join(map(repr, labels[:10]))
     for name, label in (("a", a), ("b", b)):
         if label is not None and label not in labels:
-            raise ValueError(f"{name}={label!r} is no value of the column {by!r}: there are {shown}")
+            raise ValueError(f"{name}={label!r} is not a value of the column {by!r}: there are {shown}")
     if a is None and b is None:
         if len(labels) != 2:
             raise ValueError(f"the column {by!r} has {len(labels)} values, not two: name a and b among {shown}")

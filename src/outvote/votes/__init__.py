@@ -1,15 +1,11 @@
 """How block values become one answer, and how far off that answer can be."""
 
 from outvote.contamination import Adversary
-from outvote.votes.ballots import Ballot, VoteName, at_size, ballot, best_vote, has_scale
+from outvote.votes.ballots import Ballot, VoteName, at_size, ballot, best_vote
 from outvote.votes.binomial import log_binomial_tail, p_star
 from outvote.votes.clipped import ClippedTuning, clipped_tuning, clipped_vote
 from outvote.votes.grid import grid_p_star, grid_radius, grid_threshold
 from outvote.votes.median import (
-    Alternative,
-    Layout,
-    Terms,
-    check_choice,
     huber_radius,
     mad,
     median_of,
@@ -21,6 +17,7 @@ from outvote.votes.median import (
 from outvote.votes.scale import sigma_free_factor, variance_shortfall
 from outvote.votes.search import best_n_blocks
 from outvote.votes.soft import SoftTuning, psi, soft_tuning, soft_vote
+from outvote.votes.terms import Alternative, Layout, Terms
 
 __all__ = [
     "Adversary",
@@ -35,13 +32,11 @@ __all__ = [
     "ballot",
     "best_n_blocks",
     "best_vote",
-    "check_choice",
     "clipped_tuning",
     "clipped_vote",
     "grid_p_star",
     "grid_radius",
     "grid_threshold",
-    "has_scale",
     "huber_radius",
     "log_binomial_tail",
     "mad",

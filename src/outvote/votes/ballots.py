@@ -6,17 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions.assumption import Assumption
 from outvote.votes.clipped import ClippedTuning, clipped_tuning, clipped_vote
 from outvote.votes.grid import grid_radius
-from outvote.votes.median import Floats, Layout, Terms, check_choice, median_of, median_radius, unequal_radius
+from outvote.votes.median import Floats, median_of, median_radius, unequal_radius
 from outvote.votes.search import best_n_blocks, odd_grid
 from outvote.votes.soft import SoftTuning, soft_scale, soft_tuning, soft_vote
+from outvote.votes.terms import Layout, Terms
 
 VoteName = Literal["median", "soft", "clipped", "auto"]
 
@@ -81,64 +81,43 @@ def ballot(
     if layout == "full":
         # Blocks of the smallest size have the heaviest tail, so what holds for them holds for all.
         smallest = tuple(int(size.min()) for size in sizes)
-        return _remembered_grid(tuple(map(len, sizes)), tuple(n_bad), smallest, _key(terms))
+        return _remembered_grid(tuple(map(len, sizes)), tuple(n_bad), smallest, terms)
     n_blocks, bad = len(sizes[0]), sum(n_bad)
     ends = [(int(size[0]),) * 2 if size.strides == (0,) else (int(size.min()), int(size.max())) for size in sizes]
     equal = all(low == high for low, high in ends)
     if vote == "median" and not equal:
-        return Ballot(vote, unequal_radius(bad, tuple(sizes), **terms))
+        return Ballot(vote, unequal_radius(bad, tuple(sizes), **terms.keywords))
     if vote == "soft" and not equal:
-        sds = terms["assume"].tail(tuple(size.astype(np.float64) for size in sizes), terms["degrees"]).sd
-        return _soft(n_blocks, bad, soft_scale(np.broadcast_to(sds, (n_blocks,)), bad, terms["adversary"]), terms)
+        sds = terms.tail(tuple(size.astype(np.float64) for size in sizes)).sd
+        return _soft(n_blocks, bad, soft_scale(np.broadcast_to(sds, (n_blocks,)), bad, terms.adversary), terms)
     # Equal sizes, or the smallest for all.
     smallest = tuple(low for low, _ in ends)
-    return _remembered(vote, n_blocks, bad, smallest, _key(terms))
-
-
-def _key(terms: Terms) -> tuple[tuple[str, Any], ...]:
-    return (*terms.items(), ("degrees", tuple(terms["degrees"])))
+    return _remembered(vote, n_blocks, bad, smallest, terms)
 
 
 @lru_cache(maxsize=256)
-def _remembered_grid(
-    n_blocks: tuple[int, ...], n_bad: tuple[int, ...], sizes: tuple[int, ...], terms: tuple[tuple[str, Any], ...]
-) -> Ballot:
-    return Ballot("median", float(grid_radius(n_blocks, n_bad, sizes, **cast(Terms, dict(terms)))))
+def _remembered_grid(n_blocks: tuple[int, ...], n_bad: tuple[int, ...], sizes: tuple[int, ...], terms: Terms) -> Ballot:
+    return Ballot("median", float(grid_radius(n_blocks, n_bad, sizes, **terms.keywords)))
 
 
 @lru_cache(maxsize=256)
-def _remembered(
-    vote: str, n_blocks: int, n_bad: int, sizes: tuple[int, ...], terms: tuple[tuple[str, Any], ...]
-) -> Ballot:
-    return at_size(vote, n_blocks, n_bad, sizes, cast(Terms, dict(terms)))
+def _remembered(vote: str, n_blocks: int, n_bad: int, sizes: tuple[int, ...], terms: Terms) -> Ballot:
+    return at_size(vote, n_blocks, n_bad, sizes, terms)
 
 
 def at_size(vote: str, n_blocks: int, n_bad: int, sizes: tuple[int, ...], terms: Terms) -> Ballot:
     """Prepare a vote of `n_blocks` blocks of equal size, one size for each sample."""
     if vote == "median":
-        return Ballot(vote, float(median_radius(n_blocks, n_bad, sizes, **terms)))
-    tail = terms["assume"].tail(sizes, terms["degrees"])
+        return Ballot(vote, float(median_radius(n_blocks, n_bad, sizes, **terms.keywords)))
+    tail = terms.tail(sizes)
     if vote == "soft":
         return _soft(n_blocks, n_bad, float(tail.sd), terms)
-    tuning = clipped_tuning(
-        n_blocks,
-        n_bad,
-        tail,
-        log_delta=terms["log_delta"],
-        adversary=terms["adversary"],
-        alternative=terms["alternative"],
-    )
+    tuning = clipped_tuning(n_blocks, n_bad, tail, **terms.who)
     return Ballot("clipped", tuning.radius, 1.0, tuning)
 
 
 def _soft(n_blocks: int, n_bad: int, sd: float, terms: Terms) -> Ballot:
-    tuning = soft_tuning(
-        n_blocks,
-        n_bad,
-        log_delta=terms["log_delta"],
-        adversary=terms["adversary"],
-        alternative=terms["alternative"],
-    )
+    tuning = soft_tuning(n_blocks, n_bad, **terms.who)
     return Ballot("soft", sd * tuning.radius, sd, tuning)
 
 
@@ -154,7 +133,6 @@ def best_vote(
     n_blocks : tuple of int
         One number for each sample.
     """
-    check_choice("vote", vote, VoteName)
     if layout == "full":
         candidates = ["median"]
     else:
@@ -169,9 +147,9 @@ def _blocks_for(
     vote: str, n_rows: Sequence[int], n_corrupt: Sequence[int], terms: Terms, layout: Layout
 ) -> tuple[int, ...]:
     if vote == "median":
-        return _median_blocks(n_rows, n_corrupt, terms, layout)
-    most, bad = min(n // d for n, d in zip(n_rows, terms["degrees"], strict=True)), sum(n_corrupt)
-    if tuple(terms["degrees"]) == (1,):
+        return best_n_blocks(n_rows, n_corrupt, layout=layout, **terms.keywords)
+    most, bad = min(n // d for n, d in zip(n_rows, terms.degrees, strict=True)), sum(n_corrupt)
+    if terms.degrees == (1,):
         return (_blocks_of_rows(vote, n_rows[0], bad, terms),)
     tried = odd_grid(2 * bad + 1, most, 24)
     for _ in range(3):
@@ -200,12 +178,3 @@ def _blocks_of_rows(vote: str, n_rows: int, bad: int, terms: Terms) -> int:
 def _radius(vote: str, n_rows: Sequence[int], n_blocks: Sequence[int], bad: int, terms: Terms) -> float:
     sizes = tuple(n // k for n, k in zip(n_rows, n_blocks, strict=True))
     return at_size(vote, n_blocks[0], bad, sizes, terms).radius
-
-
-def _median_blocks(n_rows: Sequence[int], n_corrupt: Sequence[int], terms: Terms, layout: Layout) -> tuple[int, ...]:
-    return best_n_blocks(n_rows, n_corrupt, layout=layout, **terms)
-
-
-def has_scale(assume: Assumption | None) -> bool:
-    """Whether an assumption fixes the scale of clean values beforehand."""
-    return assume is not None and getattr(assume, "sd", 1.0) is not None

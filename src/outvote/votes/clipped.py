@@ -27,8 +27,9 @@ from numpy.typing import ArrayLike
 
 from outvote.assumptions.tails import Tail
 from outvote.contamination import Adversary
-from outvote.votes.median import Alternative, Floats
+from outvote.votes.median import Floats
 from outvote.votes.soft import HUGE, LARGEST, Pull, balance, budget
+from outvote.votes.terms import Alternative
 
 
 class ClippedTuning(NamedTuple):

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from outvote.assumptions.assumption import Assumption
 from outvote.contamination import Adversary
 from outvote.votes.binomial import DEEP, p_star
-from outvote.votes.median import Alternative, Floats, best_of_sides, inflate
+from outvote.votes.median import Floats, best_of_sides, inflate
+from outvote.votes.terms import Alternative
 
 
 def grid_threshold(

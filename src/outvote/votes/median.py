@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,23 +23,11 @@ from outvote.assumptions.assumption import Assumption, BlockSize
 from outvote.assumptions.tails import Tail
 from outvote.contamination import Adversary
 from outvote.votes.binomial import log_binomial_tail, log_first_term, p_star
+from outvote.votes.terms import LOG_2, Alternative, Terms
 
 Floats = NDArray[np.float64]
-Alternative = Literal["two-sided", "less", "greater"]
-Layout = Literal["single", "full", "diagonal"]
 
 
-class Terms(TypedDict):
-    """What every certificate is asked: keyword arguments that several functions share."""
-
-    log_delta: float
-    assume: Assumption
-    degrees: Sequence[int]
-    adversary: Adversary
-    alternative: Alternative
-
-
-LOG_2 = math.log(2)
 TINY, LARGEST = sys.float_info.min, sys.float_info.max
 
 
@@ -84,13 +72,6 @@ def mad(values: Floats) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):
         deviations = np.abs(values - median_of(values))
     return median_of(np.where(np.isnan(deviations), np.inf, deviations))
-
-
-def check_choice(name: str, value: object, choices: object) -> None:
-    """Raise a ValueError that lists the `choices` (a Literal) unless `value` is one of them."""
-    allowed = get_args(choices)
-    if value not in allowed:
-        raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}")
 
 
 def inflate(radius: Floats, n_blocks: ArrayLike) -> Floats:
@@ -307,14 +288,8 @@ def unequal_radius(
     # Blocks of the smallest size have no smaller radius than this, what one side alone would ask of them.
     if huber_rates is not None or best <= float(tail.one(p_star(log_delta, n_clean, n_needed)).max()):
         return radius
-    terms: Terms = {
-        "log_delta": log_delta,
-        "assume": assume,
-        "degrees": degrees,
-        "adversary": adversary,
-        "alternative": alternative,
-    }
-    equal = median_radius(n_blocks, n_bad, tuple(size.min() for size in sizes), **terms)
+    terms = Terms(log_delta, adversary, alternative, assume, tuple(degrees))
+    equal = median_radius(n_blocks, n_bad, tuple(size.min() for size in sizes), **terms.keywords)
     return min(radius, float(equal))
 
 

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from outvote.assumptions.assumption import FiniteKurtosis
 from outvote.contamination import Adversary
 from outvote.votes.binomial import p_star
-from outvote.votes.median import Alternative, Floats, median_radius, threshold
+from outvote.votes.median import Floats, median_radius, threshold
+from outvote.votes.terms import Alternative
 
 VARIANCE_SHARES = (0.01, 0.03, 0.1, 0.2, 0.35, 0.5)
 

@@ -10,8 +10,9 @@ import numpy as np
 from outvote.assumptions.assumption import Assumption, FiniteKurtosis
 from outvote.contamination import Adversary
 from outvote.votes.grid import grid_radius, grid_threshold
-from outvote.votes.median import Alternative, Floats, Layout, Terms, check_choice, median_radius
+from outvote.votes.median import Floats, median_radius
 from outvote.votes.scale import sigma_free_factor
+from outvote.votes.terms import Alternative, Layout, Terms
 
 
 def best_n_blocks(
@@ -61,23 +62,16 @@ def best_n_blocks(
     >>> best_n_blocks([1000], [50], log_delta=np.log(0.01), assume=FiniteVariance(1.0))
     (249,)
     """
-    check_choice("layout", layout, Layout)
     axes = [(s,) for s in range(len(n_rows))] if layout == "full" else [tuple(range(len(n_rows)))]
     if isinstance(assume, FiniteKurtosis) and assume.sd is None and tuple(degrees) != (1,):
         raise ValueError(f"assume={assume!r} without sd works for means only: give sd for other kernels")
 
-    terms: Terms = {
-        "log_delta": log_delta,
-        "assume": assume,
-        "degrees": degrees,
-        "adversary": adversary,
-        "alternative": alternative,
-    }
+    terms = Terms(log_delta, adversary, alternative, assume, tuple(degrees))
 
     def certified(blocks: Sequence[Floats]) -> Floats:
         sizes = tuple(n // k for n, k in zip(n_rows, blocks, strict=True))
         if layout == "full":
-            return grid_radius(blocks, n_corrupt, sizes, rough=True, **terms)
+            return grid_radius(blocks, n_corrupt, sizes, rough=True, **terms.keywords)
         if isinstance(assume, FiniteKurtosis) and assume.sd is None:
             return sigma_free_factor(
                 blocks[0],
@@ -89,7 +83,7 @@ def best_n_blocks(
                 alternative=alternative,
                 shares=(0.1,),
             )[0]
-        return median_radius(blocks[0], sum(n_corrupt), sizes, **terms)
+        return median_radius(blocks[0], sum(n_corrupt), sizes, **terms.keywords)
 
     def snap(blocks: Floats, axis: tuple[int, ...]) -> Floats:
         """Replace each K by the largest odd one with the same block sizes (not on small grids)."""

@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike
 
 from outvote import _numba
 from outvote.contamination import Adversary
-from outvote.votes.median import LOG_2, Alternative, Floats
+from outvote.votes.median import Floats
+from outvote.votes.terms import LOG_2, Alternative
 
 CHUNK = 1 << 14  # values worked on at a time, which stay in the processor's cache
 LARGEST = float(np.finfo(float).max)

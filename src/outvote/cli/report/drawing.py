@@ -9,10 +9,10 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.cli.answers import MeanLine
+from outvote.cli.mean import MeanLine
 from outvote.cli.printing import clean
-from outvote.cli.report.curves import Curve
-from outvote.plotting.base import spaced
+from outvote.data.text import spaced
+from outvote.estimate.curve import Curve
 
 #: Width of all pictures, and the space left and right of what is drawn.
 WIDTH, LEFT, RIGHT = 420, 46, 12

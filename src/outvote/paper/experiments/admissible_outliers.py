@@ -10,7 +10,8 @@ import numpy as np
 
 from outvote.blocks.choose import plan_blocks
 from outvote.blocks.plan import Grid, majority
-from outvote.estimate.estimate import difference, u_statistic
+from outvote.estimate.difference import difference
+from outvote.estimate.u_statistic import u_statistic
 from outvote.kernels.kernel import Kernel
 from outvote.paper.experiments.base import Experiment, Finding, Piece, Size, Table, Tables, column
 from outvote.paper.experiments.checking import checked, rows_of, tabulate

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from outvote.contamination import Contamination, Outliers
-from outvote.estimate.estimate import mean, u_statistic
+from outvote.estimate.mean import mean
+from outvote.estimate.u_statistic import u_statistic
 from outvote.kernels.kernel import Kernel
 from outvote.paper.experiments import checking
 from outvote.paper.experiments.base import Experiment, Finding, Piece, Size, Table, Tables, column

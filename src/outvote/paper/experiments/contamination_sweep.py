@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.assumptions.assumption import FiniteVariance
-from outvote.estimate.estimate import mean
+from outvote.data.text import spaced
+from outvote.estimate.mean import mean
 from outvote.paper.experiments.base import Experiment, Finding, Piece, Size, Table, Tables, column, mean_and_error
 from outvote.paper.experiments.estimation import spoil
-from outvote.plotting.base import LINES, new_panels, spaced
+from outvote.plotting.base import LINES, new_panels
 
 Array = NDArray[np.float64]
 #: Estimates, and the ends of the intervals where there are any.

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from outvote import certificate
-from outvote.blocks.dealt import Partition
+from outvote.blocks.partition import Partition
 from outvote.blocks.plan import BlockPlan, GridPlan
-from outvote.estimate.estimate import difference, mean, u_statistic
+from outvote.estimate.difference import difference
+from outvote.estimate.mean import mean
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.risk import certify_risk
 from outvote.estimate.summary import BlockSummary
+from outvote.estimate.u_statistic import u_statistic
 from outvote.paper.experiments.coverage_cases import THRESHOLDS, Case, losses_at, risk_at
 from outvote.paper.experiments.estimation import Array
 

@@ -11,11 +11,12 @@ import numpy as np
 from outvote import paper
 from outvote.assumptions.assumption import Bounded
 from outvote.blocks.choose import plan_blocks
-from outvote.estimate.estimate import u_statistic
+from outvote.data.text import spaced
+from outvote.estimate.u_statistic import u_statistic
 from outvote.paper.experiments import estimation
 from outvote.paper.experiments.base import Experiment, Finding, Piece, Size, Table, Tables, column
 from outvote.paper.experiments.checking import checked, rows_of
-from outvote.plotting.base import LINES, new_panels, spaced
+from outvote.plotting.base import LINES, new_panels
 
 #: P(X ≤ Y) for X ~ N(0, 1) and Y ~ N(1, 1): Φ(1/√2).
 TRUTH = 0.5 * (1 + math.erf(0.5))

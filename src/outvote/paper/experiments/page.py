@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 import numpy as np
 
+from outvote.data.text import spaced
 from outvote.data.writing import write_text
 from outvote.paper.experiments.base import Outcome, Table, Verdict
-from outvote.plotting.base import spaced
 from outvote.plotting.pages import fill
 
 TITLE = "A Median-of-Means study, made anew"

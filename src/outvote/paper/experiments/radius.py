@@ -11,9 +11,10 @@ from outvote import paper
 from outvote.assumptions.assumption import FiniteVariance
 from outvote.blocks.choose import plan_blocks
 from outvote.certificate import radius
+from outvote.data.text import spaced
 from outvote.paper.experiments.base import Experiment, Finding, Piece, Size, Table, Tables, column
 from outvote.paper.experiments.checking import checked, rows_of, tabulate
-from outvote.plotting.base import new_panels, spaced
+from outvote.plotting.base import new_panels
 
 CONFIDENCE = 0.99
 #: Column of the table → name of its curve.

@@ -8,11 +8,12 @@ import numpy as np
 
 from outvote import paper
 from outvote.contamination import Contamination
-from outvote.estimate.estimate import mean
+from outvote.data.text import spaced
+from outvote.estimate.mean import mean
 from outvote.paper.experiments import estimation
 from outvote.paper.experiments.base import Experiment, Finding, Piece, Size, Table, Tables, column
 from outvote.paper.experiments.checking import checked, rows_of
-from outvote.plotting.base import LINES, new_panels, spaced
+from outvote.plotting.base import LINES, new_panels
 
 #: α_O: the number of outliers is at most n^α_O.
 EXPONENTS = (0.0, 0.25, 0.5, 0.75)

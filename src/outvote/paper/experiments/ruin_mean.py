@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from outvote.estimate.estimate import mean
+from outvote.data.text import spaced
+from outvote.estimate.mean import mean
 from outvote.paper.experiments import estimation
 from outvote.paper.experiments.base import Experiment, Finding, Tables, column
 from outvote.paper.experiments.checking import checked, rows_of
-from outvote.plotting.base import spaced
 
 LINES = (
     ("MoM", "spoiled"),

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from outvote.estimate.estimate import mean
+from outvote.data.text import spaced
+from outvote.estimate.mean import mean
 from outvote.paper.experiments import estimation
 from outvote.paper.experiments.base import Experiment, Finding, Table, Tables, column
 from outvote.paper.experiments.checking import checked, rows_of
-from outvote.plotting.base import COLORS, LINES, legend_below, new_panels, spaced
+from outvote.plotting.base import COLORS, LINES, legend_below, new_panels
 
 #: Lines of the figure, and the style of each.
 CURVES = (("median", "spoiled", 1), ("median", "clean", 3), ("mean", "spoiled", 2))

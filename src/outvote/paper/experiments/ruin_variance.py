@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from outvote.estimate.estimate import u_statistic
+from outvote.data.text import spaced
+from outvote.estimate.u_statistic import u_statistic
 from outvote.paper.experiments import estimation
 from outvote.paper.experiments.base import Experiment, Finding, Tables, column
 from outvote.paper.experiments.checking import checked, rows_of
-from outvote.plotting.base import spaced
 
 LINES = (("MoU", "spoiled"), ("variance", "spoiled"), ("MoU", "clean"), ("variance", "clean"))
 TRUTH = 1 / 12

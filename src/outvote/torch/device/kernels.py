@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.blocks.dealt import Indices, Partition, blocks_by_size
-from outvote.data.tensors import is_tensor, like, namespace, rows_of, to_host
+from outvote.blocks.partition import Indices, Partition, blocks_by_size
+from outvote.data.tensors import is_tensor, namespace, rows_of, to_host
 from outvote.kernels.kernel import Kernel
-from outvote.torch.device.deals import Deal
 from outvote.torch.device.grids import wins_grid
 
 #: Numbers in one temporary tensor.
@@ -28,9 +27,7 @@ _ORDINARY = 1e200
 
 
 def means_of_tensor(x: Any, dealt: Partition) -> Any:
-    """Average each block in float64, where the rows are; only those of long tensors stay there."""
-    if isinstance(dealt, Deal):
-        return dealt.tensor_sums(x) / (int(dealt.sizes[0]) if dealt.one_size else like(dealt.sizes, x))
+    """Average each block in float64, where the rows are."""
     xp = namespace(x)
     means = np.empty((len(dealt), *x.shape[1:]))
     for blocks in blocks_by_size([dealt]):

@@ -1,4 +1,4 @@
-"""Summaries of blocks written down, as JSON, bytes or an Arrow table, and read again."""
+"""Write summaries to JSON, bytes or an Arrow table, and read them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.estimate.moments import Moments
+from outvote.estimate.summary.moments import Moments
 
 #: Version of the serialised form.
 VERSION = 1
 _MAGIC = b"outvote-blocks"
 
 
-class Written:
+class Serialised:
     """What a summary writes down: its header, and the moments of its cells."""
 
     n_blocks: Any
@@ -27,7 +27,7 @@ class Written:
     names: tuple[str, ...] | None
     shape: tuple[int, ...] | None
     _seen: int
-    _moments: Moments
+    moments: Moments
 
     def _n_cells(self) -> int:
         raise NotImplementedError
@@ -76,7 +76,7 @@ class Written:
     def _completed(self, counts: Any, means: Any, m2: Any) -> Self:
         """Fill in the moments of a summary that was begun; refuse what cannot be moments."""
         n_cells, n_columns = self._size()
-        moments = self._moments = Moments(0, n_columns)
+        moments = self.moments = Moments(0, n_columns)
         numbers = np.asarray(counts)
         if numbers.dtype.kind not in "iu" and numbers.size:
             raise ValueError("counts are not whole numbers")
@@ -90,7 +90,7 @@ class Written:
 
     def to_json(self) -> str:
         """Write as JSON, without loss (null stands for squares that are infinite)."""
-        counts, means, m2 = (array.tolist() for array in self._moments.arrays)
+        counts, means, m2 = (array.tolist() for array in self.moments.arrays)
         m2 = [[None if square == math.inf else square for square in squares] for squares in m2]
         return json.dumps({**self._header(), "counts": counts, "means": means, "m2": m2}, allow_nan=False)
 
@@ -106,7 +106,7 @@ class Written:
     def to_bytes(self) -> bytes:
         """Write as bytes: a header in JSON, then the numbers, little-endian."""
         header = json.dumps(self._header()).encode()
-        counts, means, m2 = self._moments.arrays
+        counts, means, m2 = self.moments.arrays
         body = counts.astype("<i8").tobytes() + means.astype("<f8").tobytes() + m2.astype("<f8").tobytes()
         return _MAGIC + struct.pack("<I", len(header)) + header + body
 
@@ -138,7 +138,7 @@ class Written:
         """Write as an Arrow table: a row for each block, the rest in the metadata of the schema."""
         import pyarrow as pa
 
-        counts, means, m2 = self._moments.arrays
+        counts, means, m2 = self.moments.arrays
         columns: dict[str, Any] = {**self._places(), "count": counts}
         for j in range(means.shape[1]):
             columns |= {f"mean_{j}": means[:, j], f"m2_{j}": m2[:, j]}

@@ -1,0 +1,91 @@
+"""How many rows a certified radius takes."""
+
+from __future__ import annotations
+
+import math
+
+from outvote.assumptions import Assumption
+from outvote.blocks.choose import best_blocks
+from outvote.contamination import Amount, Contamination
+from outvote.data.arguments import check_choice, is_number, log_delta_of, whole_per_sample
+from outvote.votes import Alternative, Terms, VoteName, at_size
+
+#: No more rows than this are considered.
+_MOST_ROWS = 2**50
+
+
+def rows_needed(
+    radius: float,
+    contamination: Contamination | Amount = 0.01,
+    confidence: float = 0.95,
+    assume: Assumption | None = None,
+    degree: int = 1,
+    *,
+    vote: str = "median",
+    alternative: Alternative = "two-sided",
+) -> int:
+    """Count the rows it takes for a certified radius.
+
+    Parameters
+    ----------
+    radius : float
+        The radius to reach.
+    contamination : float, int or Contamination
+        How many rows may be corrupt: a fraction, which no number of rows makes harmless, or a count.
+    confidence : float
+        Confidence (1 - δ).
+    assume : assumption
+        What is known of the clean rows; it must name a scale.
+    degree : int
+        Rows the kernel takes at a time.
+    vote : {"median", "soft", "clipped", "auto"}
+        How block values become one.
+    alternative : {"two-sided", "less", "greater"}
+        Two-sided, or a bound on one side.
+
+    Returns
+    -------
+    int
+        Rows at which the best number of blocks reaches the radius, to within half a percent of the fewest.
+
+    Examples
+    --------
+    >>> import outvote as ov
+    >>> n = ov.rows_needed(radius=0.1, contamination=5, confidence=0.95, assume=ov.FiniteVariance(1.0))
+    >>> 8800 < n < 8900
+    True
+    """
+    if not (is_number(radius) and 0 < radius < math.inf):
+        raise ValueError(f"radius={radius!r} must be a positive number")
+    check_choice("alternative", alternative, Alternative)
+    check_choice("vote", vote, VoteName)
+    (degree,) = whole_per_sample("degree", degree, 1)
+    if not isinstance(assume, Assumption) or not assume.has_scale:
+        raise TypeError(f"assume={assume!r} must name a scale: FiniteVariance(sd), Bounded(low, high), …")
+    allowed = Contamination.of(contamination)
+    if isinstance(allowed.amount, tuple):
+        raise TypeError(f"contamination={contamination!r}: rows_needed is about one sample, give one amount")
+    terms = Terms(log_delta_of(confidence), allowed.adversary, alternative, assume, (degree,))
+
+    def reached(n_rows: int) -> float:
+        try:
+            count = allowed.count(n_rows)
+            chosen, (k,) = best_blocks(vote, (n_rows,), (count,), "single", terms)
+        except ValueError:
+            return math.inf
+        return at_size(chosen, k, count, (n_rows // k,), terms).radius
+
+    high = degree
+    while reached(high) > radius:
+        high *= 2
+        if high > _MOST_ROWS:
+            limit = min(reached(_MOST_ROWS), reached(_MOST_ROWS // 3))
+            raise ValueError(
+                f"radius={radius!r} is out of reach: with contamination={allowed.amount!r} the certified radius "
+                f"stays above {limit:.3g} however many rows there are: lower it, or assume more"
+            )
+    low = high // 2
+    while high - low > max(1, high // 400):
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) <= radius else (middle, high)
+    return high

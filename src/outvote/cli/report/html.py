@@ -1,0 +1,291 @@
+"""The parts of the report's page, as HTML."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+
+from outvote.blocks.plan import BlockPlan
+from outvote.cli.answer import Asked
+from outvote.cli.mean import MeanLine
+from outvote.cli.printing import clean
+from outvote.cli.report import drawing
+from outvote.cli.suspects import Suspects
+from outvote.cli.verdict import DifferenceFinding, Finding, value_at
+from outvote.data.columns import Columns
+from outvote.data.text import percent, rounded, spaced, spaced_count
+from outvote.estimate.result import RobustEstimate
+
+_PACKAGES = ("outvote", "numpy", "scipy", "duckdb")
+
+
+@dataclass(frozen=True)
+class Votes:
+    """The robust mean of a group with its blocks."""
+
+    label: str
+    found: RobustEstimate
+    plain: float | None
+
+    @property
+    def plan(self) -> BlockPlan:
+        assert isinstance(self.found.plan, BlockPlan)
+        return self.found.plan
+
+
+def votes(lines: Sequence[MeanLine]) -> list[Votes]:
+    """Return the estimates that have blocks."""
+    return [Votes(label(line.group), line.found, line.plain) for line in lines if line.found is not None]
+
+
+def slider(finding: Finding) -> dict[str, object]:
+    """Return what the slider of a curve needs."""
+    one = finding.curve
+    first, last = int(one.stops[0]), int(one.stops[-1])
+    return {
+        "first": first,
+        "last": max(last, first + 1),
+        "assumed": one.assumed,
+        "left": drawing.LEFT,
+        "right": drawing.WIDTH - drawing.RIGHT,
+        "stops": one.stops.tolist(),
+        "verdict": one.verdict.tolist(),
+        "words": [[finding.verdict(sign), "holds" if sign else "open"] for sign in (-1, 0, 1)],
+        "said": [finding.said(int(t)) for t in one.stops],
+    }
+
+
+def label(group: Sequence[str | None]) -> str:
+    return clean(group[0] or "(none)") if group else "all rows"
+
+
+def variant(label: str, key: str) -> str:
+    """Name a variant; a number alone would be read as one."""
+    number = label.replace(".", "", 1).removeprefix("-").isdigit()
+    return f"{clean(key)} {clean(label)}" if number else clean(label)
+
+
+def _table(caption: str, heads: Iterable[tuple[str, bool]], rows: Iterable[Sequence[str]], *, named: int = 0) -> str:
+    """Write a table; heads say whether a column holds numbers, the first `named` columns name the row."""
+    kinds = [(escape(head), ' class="number"' if number else "") for head, number in heads]
+    body = [
+        "".join(
+            f'<th scope="row"{kind}>{escape(cell)}</th>' if j < named else f"<td{kind}>{escape(cell)}</td>"
+            for j, (cell, (_, kind)) in enumerate(zip(row, kinds, strict=True))
+        )
+        for row in rows
+    ]
+    head = "".join(f'<th scope="col"{kind}>{text}</th>' for text, kind in kinds)
+    grid = f"<thead><tr>{head}</tr></thead><tbody>{''.join(f'<tr>{row}</tr>' for row in body)}</tbody>"
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}">'
+        f"<table><caption>{escape(caption)}</caption>{grid}</table></div>"
+    )
+
+
+def answer(findings: Sequence[Finding]) -> str:
+    parts = []
+    for finding in findings:
+        parts.append(f'<p class="answer">{escape(finding.answer())}</p>')
+        parts.append(f'<p class="tolerance">{escape(finding.tolerance())}</p>')
+    told = [
+        f"{finding.subject} is {rounded(finding.plain, finding.value.radius)}"
+        for finding in findings
+        if finding.plain is not None
+    ]
+    if told:
+        parts.append(f'<p class="muted">By plain means, which trust every row: {escape("; ".join(told))}.</p>')
+    if any(finding.value.provenance == "plug-in" for finding in findings):
+        parts.append(
+            '<p class="muted">The spread of the good rows was estimated from the same rows: take the intervals for a '
+            "good guess, not for a guarantee.</p>"
+        )
+    notes = dict.fromkeys(
+        finding.curve.note for finding in findings if finding.curve.note and not finding.value.bounded
+    )
+    parts += [f'<p class="muted">{escape(clean(note, None))}</p>' for note in notes]
+    return "\n".join(parts)
+
+
+def groups(lines: Sequence[MeanLine], keys: Sequence[str], asked: Asked) -> str:
+    heads = [*((clean(key), False) for key in keys), ("rows", True), ("plain mean", True), ("robust mean", True)]
+    heads += [(f"{percent(asked.confidence)} interval", True), ("corrupt rows allowed for", True), ("grounds", False)]
+    rows = []
+    for line in lines:
+        value = line.mean
+        ends = [rounded(end, value.radius) for end in (value.low, value.high)]
+        row = [*([label(line.group)] if keys else []), spaced(line.n), rounded(line.plain, value.radius)]
+        row += [rounded(value.estimate, value.radius), " to ".join(ends) if value.bounded else "–"]
+        row += ["–" if line.corrupt is None else spaced(line.corrupt), value.provenance]
+        rows.append(row)
+    notes = [
+        f'<p class="small muted">{escape(label(line.group))}: {escape(clean(line.mean.note, None))}</p>'
+        for line in lines
+        if line.mean.note
+    ]
+    caption = (
+        '<span class="key r">● robust mean</span> with its interval, <span class="key p">◆ plain mean</span> '
+        "(an arrow where it lies farther out)"
+    )
+    title = "Each group for itself, for so many corrupt rows in it" if keys else "For so many corrupt rows"
+    table = _table(title, heads, rows, named=len(keys))
+    return "\n".join([table, *notes, f"<figure>{drawing.groups(lines)}<figcaption>{caption}.</figcaption></figure>"])
+
+
+def curve(finding: Finding, place: int) -> str:
+    one = finding.curve
+    _, sign = value_at(one, one.assumed)
+    first, last = int(one.stops[0]), int(one.stops[-1])
+    kind = "holds" if sign else "open"
+    label = f"Corrupt rows among {spaced(one.n_rows)}, {finding.title}"
+    levels = [one.stops[i] for i in np.unique(np.linspace(0, len(one.stops) - 1, 13).astype(int))]
+    wanted = {*map(int, levels), one.assumed, *(() if one.stands is None else (one.stands, one.stands + 1))}
+    rows = []
+    for t in sorted(t for t in wanted if first <= t <= last):
+        value, verdict = value_at(one, t)
+        numbers = [rounded(n, value.radius) for n in (value.estimate, value.low, value.high)]
+        rows.append([spaced(t), *numbers, finding.verdict(verdict)])
+    heads = [("corrupt rows", True), ("estimate", True), ("low", True), ("high", True), ("verdict", False)]
+    turn = (
+        '; <span class="key t">┆ from here on not settled</span>'
+        if one.stands is not None and one.stands < last
+        else ""
+    )
+    what = "the difference of means" if isinstance(finding, DifferenceFinding) else "the mean"
+    return f"""<div id="curve-{place}" class="curve">
+<h3>{escape(finding.title[:1].upper() + finding.title[1:])}</h3>
+<figure>{drawing.curve(one, place, clean(finding.title, None))}
+<figcaption><span class="key r">— {what}</span> and its interval; dotted: {one.bound:g}{turn};
+upright: the number below.</figcaption></figure>
+<div class="control" hidden><label for="slider-{place}">{escape(label)}</label>
+<div class="track"><input type="range" id="slider-{place}" min="{first}" max="{last}" step="1" value="{one.assumed}"
+aria-describedby="outcome-{place}"></div>
+<button type="button">Back to the {spaced(one.assumed)} assumed</button></div>
+<p class="outcome" id="outcome-{place}" role="status" aria-live="polite">If up to
+<b class="count">{spaced(one.assumed)}</b> rows are corrupt:
+<span class="verdict {kind}">{escape(finding.verdict(sign))}</span>
+<span class="said">{escape(finding.said(one.assumed))}</span></p>
+<details><summary>The same in numbers</summary>
+{_table(f"{finding.title}, by number of corrupt rows", heads, rows, named=1)}</details>
+</div>"""
+
+
+def blocks(votes: Sequence[Votes]) -> str:
+    pictures, words = [], []
+    for one in votes:
+        values = one.found.block_values
+        assert isinstance(values, np.ndarray)
+        pictures.append(drawing.blocks(one.label, values, float(one.found.estimate), one.plain))
+        plan = one.plan
+        counts = f"{spaced_count(plan.n_blocks, 'block')} of {spaced_count(plan.block_size, 'row')}"
+        words.append(f"{one.label}, {counts}, {plan.vote} vote")
+    if not pictures:
+        return "<p>No group has enough rows for a vote.</p>"
+    return (
+        f"<p>Each block of rows has a mean, and each mean a vote: {escape('; '.join(words))}.</p>"
+        f'<figure><div class="pictures">{"".join(f"<div>{one}</div>" for one in pictures)}</div>'
+        '<figcaption>How many blocks have which mean. <span class="key r">— what they voted for</span>, '
+        '<span class="key p">┆ plain mean</span>, where it is near.</figcaption></figure>'
+    )
+
+
+def suspects(found: Suspects) -> str:
+    missing = f" Not listed: {spaced_count(found.missing, 'row')} without a value." if found.missing else ""
+    if not found.suspects:
+        return f"<p>No row of {spaced(found.n)} stands out.{missing}</p>"
+    files = len({one.file for one in found.suspects}) > 1
+    heads = [*([("file", False)] if files else []), *((clean(key), False) for key in found.by)]
+    heads += [("row", True), (clean(found.value), True), ("score", True)]
+    rows = []
+    for one in found.suspects:
+        cell = f"“{clean(one.text)}”" if one.value is None else f"{one.value:.10g}"
+        where = [clean(one.file)] if files else []
+        labels = [clean(part or "(none)") for part in one.group]
+        rows.append([*where, *labels, str(one.row), cell, f"{one.score:.3f}"])
+    caption = (
+        f"The most suspect of {spaced(found.n)} rows. Score: the share of {found.partitions} random dealings in which "
+        f"the block of the row was voted out; {found.typical:.3f} for a row in the middle. Row 1 is the first row of "
+        "data."
+    )
+    said = f"<p>A high score is a reason to look at a row, not a proof.{missing}</p>"
+    return said + _table(caption, heads, rows)
+
+
+def method(findings: Sequence[Finding], votes: Sequence[Votes], asked: Asked, columns: Columns, left_out: int) -> str:
+    several = isinstance(findings[0], DifferenceFinding)
+    items = [
+        "A row is good or corrupt. A corrupt row may say anything; the answer is about the mean of the good ones.",
+        "The rows of each group are dealt at random into blocks, and the block means vote. A corrupt row spoils one "
+        "block, and the others outvote it; a plain mean is moved by every row.",
+    ]
+    kinds = {"soft": "A block mean far from the others counts less (soft vote).",
+             "clipped": "A block mean far from the others is cut (clipped vote).",
+             "median": "The vote is their median."}  # fmt: skip
+    items.append(" ".join(kinds[kind] for kind in dict.fromkeys(one.plan.vote for one in votes) if kind in kinds))
+    where = "in both groups together, however they are split between them" if several else "among all rows"
+    items.append(
+        f"Corrupt rows are counted {where}. They may be any rows, as long as it does not depend on the good values "
+        "which ones they are."
+    )
+    if several and not asked.may_be_soft:
+        items.append("However they are split, each group is allowed at least its part of the number assumed.")
+    grounds = {finding.value.provenance for finding in findings}
+    if asked.assume is not None:
+        items.append(f"Assumed of the good rows: {asked.assume.describe()}.")
+    if "plug-in" in grounds:
+        items.append(
+            "Nothing was known of how far the good rows spread: that was estimated from the same rows (plug-in), so "
+            "the confidence is approximate. --sd, --bounds, --scale or --kurtosis say what is known."
+        )
+    elif "certified" in grounds:
+        items.append("The confidence is proven under these assumptions (certified).")
+    items.append(
+        f"An interval holds with {percent(asked.confidence)} confidence if no more rows are corrupt than it allows "
+        "for. What it takes to overturn an answer is counted from the number assumed: at every number from there on "
+        "the interval must say the same."
+    )
+    if several:
+        items.append(
+            "The command outvote compare allows for a number of corrupt rows in each group, which says more of where "
+            "they are: its interval can be narrower."
+        )
+    if len(findings) > 1:
+        items.append("Each comparison holds with its own confidence, not all of them at once.")
+    missing = int(np.isnan(columns.values).sum())
+    if missing:
+        does = "Left out" if asked.nan == "omit" else "Counted as corrupt"
+        items.append(f"{does}: {spaced_count(missing, 'row')} without a number.")
+    if left_out:
+        items.append(f"Left out: {spaced_count(left_out, 'row')} without {clean(columns.keys[0])}.")
+    return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items if item)}</ul>"
+
+
+def again(columns: Columns, asked: Asked, inputs: Sequence[str], command: str) -> str:
+    facts = [("Command", f"<code>{escape(clean(command, None))}</code>")] if command else []
+    facts.append(("Seed", str(asked.seed)))
+    for place, (file, n_rows) in enumerate(columns.files):
+        digest = f"<br>SHA-256 <code>{_digest(inputs[place])}</code>" if place < len(inputs) else ""
+        facts.append(("File", f"{escape(clean(file, None))}, {spaced(n_rows)} rows{digest}"))
+    facts.append(("Versions", escape(", ".join(f"{name} {number}" for name, number in _versions()))))
+    return f"<dl>{''.join(f'<dt>{name}</dt><dd>{text}</dd>' for name, text in facts)}</dl>"
+
+
+def _digest(file: str) -> str:
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _versions() -> list[tuple[str, str]]:
+    found = [("python", platform.python_version())]
+    for name in _PACKAGES:
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError:  # pragma: no cover - all are there when files are read
+            continue
+    return found

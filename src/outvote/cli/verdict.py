@@ -1,0 +1,171 @@
+"""Verdicts in words: what a curve says of a mean, or of a variant beside its baseline."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outvote.cli.answer import Value
+from outvote.data.text import percent, rounded, spaced
+from outvote.estimate.curve import Curve
+
+NO_INTERVAL = "Nothing can be said: so many corrupt rows could outvote the good ones."
+
+
+def value_at(curve: Curve, count: int) -> tuple[Value, int]:
+    """Return the estimate with its interval if so many rows are corrupt, and the verdict."""
+    i = curve.at(count)
+    estimate, low, high = (float(column[i]) for column in (curve.estimate, curve.low, curve.high))
+    kind = curve.provenance if math.isfinite(high - low) else "none"
+    return Value.checked(estimate, low, high, (high - low) / 2, kind), int(curve.verdict[i])
+
+
+@dataclass(frozen=True)
+class Finding(ABC):
+    """A curve, and what it says in words."""
+
+    curve: Curve
+    name: str
+    confidence: float
+    plain: float | None
+
+    @property
+    def value(self) -> Value:
+        return value_at(self.curve, self.curve.assumed)[0]
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What the finding is about."""
+
+    @property
+    @abstractmethod
+    def subject(self) -> str:
+        """What the number is of."""
+
+    @abstractmethod
+    def verdict(self, sign: int) -> str:
+        """Say in a few words what is settled."""
+
+    @abstractmethod
+    def claim(self, sign: int) -> str:
+        """Say in a sentence what is settled, without its number."""
+
+    @abstractmethod
+    def open(self) -> str:
+        """Say what is not settled."""
+
+    @abstractmethod
+    def between(self, value: Value, sign: int) -> str:
+        """Say where the number lies."""
+
+    def rows(self, count: int) -> str:
+        """Write how many of the rows."""
+        return f"{spaced(count)} of the {spaced(self.curve.n_rows)} rows"
+
+    def answer(self) -> str:
+        """Answer the question, for the number of corrupt rows assumed."""
+        value, sign = value_at(self.curve, self.curve.assumed)
+        assumed = self.rows(self.curve.assumed)
+        if not value.bounded:
+            return f"Nothing can be said of {self.title} if up to {assumed} are corrupt."
+        if not sign:
+            return f"It is not settled {self.open()} if up to {assumed} are corrupt: {self.between(value, 0)}."
+        even = f"even if up to {assumed} are" if self.curve.assumed else "if no row is"
+        return f"{self.claim(sign)}: {self.between(value, sign)}, {even} corrupt."
+
+    def tolerance(self) -> str:
+        """Say how many corrupt rows it takes to overturn the answer."""
+        one = self.curve
+        none = (
+            "even if no row is corrupt"
+            if not one.certain
+            else f"even if only the {spaced(one.certain)} are corrupt that give themselves away"
+        )
+        if one.stands is None:
+            return f"The rows do not settle it {none}."
+        share = f"{100 * one.stands / one.n_rows:.2g} %"
+        if self.curve.settled:
+            return (
+                f"It takes more than {spaced(one.stands)} corrupt rows ({share}), wherever they are, to overturn this."
+            )
+        claim = self.claim(one.sign)
+        few = f"at most {spaced(one.stands)} rows ({share}) are" if one.stands else "no row is"
+        return f"{claim} if {few} corrupt."
+
+    def said(self, count: int) -> str:
+        """Say where the number lies if so many rows are corrupt."""
+        value, sign = value_at(self.curve, count)
+        if not value.bounded:
+            return NO_INTERVAL
+        text = self.between(value, sign)
+        return f"{text[:1].upper()}{text[1:]}."
+
+
+@dataclass(frozen=True)
+class DifferenceFinding(Finding):
+    baseline: str
+    other: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.other} against {self.baseline}"
+
+    @property
+    def subject(self) -> str:
+        return f"{self.other} minus {self.baseline}"
+
+    def verdict(self, sign: int) -> str:
+        return f"{self.other if sign > 0 else self.baseline} is larger" if sign else "not settled"
+
+    def claim(self, sign: int) -> str:
+        sides = (self.other, self.baseline) if sign > 0 else (self.baseline, self.other)
+        return f"{sides[0]} has a larger mean {self.name} than {sides[1]}"
+
+    def open(self) -> str:
+        return f"whether {self.other} or {self.baseline} has the larger mean {self.name}"
+
+    def between(self, value: Value, sign: int) -> str:
+        turned = sign or 1
+        numbers = [None if n is None else turned * n for n in (value.estimate, value.low, value.high)]
+        best, *ends = (rounded(n, value.radius) for n in numbers)
+        low, high = ends if turned > 0 else ends[::-1]
+        interval = f"{percent(self.confidence)} interval {low} to {high}"
+        if sign:
+            return f"by {best} ({interval})"
+        return f"{self.subject} is {best} ({interval})"
+
+
+@dataclass(frozen=True)
+class MeanFinding(Finding):
+    @property
+    def title(self) -> str:
+        return f"the mean of {self.name}"
+
+    @property
+    def subject(self) -> str:
+        return "it"
+
+    def verdict(self, sign: int) -> str:
+        return f"{'above' if sign > 0 else 'below'} {self.curve.bound:g}" if sign else "not settled"
+
+    def claim(self, sign: int) -> str:
+        return f"The mean of {self.name} is {self.verdict(sign)}"
+
+    def open(self) -> str:
+        return f"whether the mean of {self.name} is above or below {self.curve.bound:g}"
+
+    def between(self, value: Value, sign: int) -> str:
+        best, low, high = (rounded(n, value.radius) for n in (value.estimate, value.low, value.high))
+        return f"{self.subject} is {best} ({percent(self.confidence)} interval {low} to {high})"
+
+
+def question(findings: Sequence[Finding]) -> str:
+    first = findings[0]
+    if isinstance(first, DifferenceFinding):
+        if len(findings) == 1:
+            return f"Is the mean {first.name} of {first.other} larger than that of {first.baseline}?"
+        return f"Which have a larger mean {first.name} than {first.baseline}?"
+    return f"What is the mean of {first.name}, and is it above {first.curve.bound:g}?"

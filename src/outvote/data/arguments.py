@@ -1,0 +1,104 @@
+"""Checks of arguments, each with an error that names the argument, its value and what would work."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import numpy as np
+
+
+def check_choice(name: str, value: object, choices: object) -> None:
+    """Refuse a value that is not one of the `choices`, a Literal.
+
+    Examples
+    --------
+    >>> from typing import Literal
+    >>> check_choice("side", "left", Literal["left", "right"])
+    >>> check_choice("side", "top", Literal["left", "right"])
+    Traceback (most recent call last):
+    ValueError: side='top' must be one of 'left', 'right'
+    """
+    allowed = get_args(choices)
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}")
+
+
+def log_delta_of(confidence: object) -> float:
+    """Return the logarithm of the failure probability δ of a confidence 1 - δ.
+
+    Examples
+    --------
+    >>> round(math.exp(log_delta_of(0.95)), 12)
+    0.05
+    """
+    return math.log1p(-_probability("confidence", confidence))
+
+
+def log_failure(confidence: float | None, delta: float | None) -> float:
+    """Return the logarithm of the failure probability δ, from exactly one of `confidence` (1 - δ) and `delta`.
+
+    Examples
+    --------
+    >>> log_failure(None, 1e-300) == math.log(1e-300)
+    True
+    """
+    if (confidence is None) == (delta is None):
+        raise ValueError(
+            f"give exactly one of confidence={confidence!r} and delta={delta!r}, for instance confidence=0.95"
+        )
+    return log_delta_of(confidence) if delta is None else math.log(_probability("delta", delta))
+
+
+def _probability(name: str, value: object) -> float:
+    if not is_number(value):
+        raise TypeError(f"{name}={value!r} must be a number strictly between 0 and 1")
+    number = float(value)  # type: ignore[arg-type]
+    if not 0 < number < 1:
+        usual = 0.95 if name == "confidence" else 0.05
+        hint = f": did you mean {number / 100}?" if name == "confidence" and 50 <= number < 100 else ""
+        raise ValueError(f"{name}={value!r} must lie strictly between 0 and 1, {usual} for instance{hint}")
+    return number
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a real number, of Python or numpy, and not a boolean."""
+    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+
+
+def is_whole(value: object) -> bool:
+    """Return whether a value is an integer, of Python or numpy, and not a boolean."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+
+
+def per_sample(name: str, value: Any, n_samples: int) -> tuple[Any, ...]:
+    """Return one entry for each sample, from a single value or a sequence of values.
+
+    Examples
+    --------
+    >>> per_sample("n_blocks", 5, 2), per_sample("n_blocks", (5, 7), 2)
+    ((5, 5), (5, 7))
+    """
+    value = value.tolist() if isinstance(value, np.ndarray) else value
+    several = isinstance(value, Sequence) and not isinstance(value, str)
+    entries = tuple(value) if several else (value,) * n_samples
+    if not entries:
+        raise ValueError(f"{name}={value!r} names no sample: give one for each")
+    if len(entries) != n_samples:
+        raise ValueError(
+            f"{name}={value!r} has {len(entries)} entries for {n_samples} samples: give one, or one for each"
+        )
+    return entries
+
+
+def whole_per_sample(name: str, value: Any, n_samples: int, least: int = 1) -> tuple[int, ...]:
+    """Return one integer for each sample, none below `least`."""
+    entries = per_sample(name, value, n_samples)
+    for entry in entries:
+        if not is_whole(entry):
+            raise TypeError(f"{name}={value!r} must be an integer, or a tuple with one for each sample")
+        if entry < least:
+            raise ValueError(f"{name}={value!r} must be at least {least}")
+    return tuple(int(entry) for entry in entries)

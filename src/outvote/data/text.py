@@ -1,0 +1,103 @@
+"""Numbers and nouns as text: the one place that decides how many digits people see."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+
+def with_radius(estimate: float, radius: float) -> str:
+    """Write an estimate and its radius with the digits that matter.
+
+    Examples
+    --------
+    >>> with_radius(1.02345, 0.0712), with_radius(1.02345, math.inf)
+    ('1.023 ± 0.071', '1.023')
+    """
+    if not (math.isfinite(radius) and radius > 0):
+        return f"{estimate:.4g}"
+    if abs(estimate) >= 1e12 or not 1e-11 < radius < 1e12:
+        return f"{estimate:.4g} ± {radius:.2g}"
+    return f"{rounded(estimate, radius)} ± {rounded(radius, radius)}"
+
+
+def rounded(value: float | None, radius: float | None) -> str:
+    """Write a number with the digits that its radius leaves; a dash for no number.
+
+    Examples
+    --------
+    >>> rounded(1.02345, 0.0712), rounded(12345.6, None), rounded(None, 0.1), rounded(-0.0004, 0.1)
+    ('1.023', '12346', '–', '0.00')
+    """
+    if value is None:
+        return "–"
+    if radius is None or not 1e-11 < radius < 1e12 or abs(value) >= 1e12:
+        return f"{value:.5g}"
+    text = f"{value:.{max(0, 1 - math.floor(math.log10(radius)))}f}"
+    return text.removeprefix("-") if not text.strip("-0.") else text
+
+
+def percent(confidence: float, log_delta: float | None = None) -> str:
+    """Write a confidence as a percentage with enough digits not to round it up to 100 %.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(0.9999), percent(1.0, log_delta=-100.0)
+    ('95 %', '99.99 %', '1 - 1e-43')
+    """
+    if log_delta is None:
+        log_delta = math.log1p(-confidence) if confidence < 1 else -math.inf
+    if log_delta < -12 * math.log(10):
+        return f"1 - 1e{log_delta / math.log(10):.0f}" if math.isfinite(log_delta) else "100 %"
+    digits = max(6, 2 + math.ceil(-log_delta / math.log(10)))
+    return f"{100 * -math.expm1(log_delta):.{digits}g} %"
+
+
+def share(value: float | None) -> str:
+    """Write a share as a percentage with one digit after the point; a dash for none."""
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def spaced(number: float | None) -> str:
+    """Write a number with its thousands apart; a dash for none.
+
+    Examples
+    --------
+    >>> spaced(10_000), spaced(None)
+    ('10 000', '–')
+    """
+    return "–" if number is None else f"{number:,.10g}".replace(",", " ")
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number and its noun.
+
+    Examples
+    --------
+    >>> count(1, "row"), count(12_000, "row")
+    ('1 row', '12000 rows')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def spaced_count(number: int, noun: str) -> str:
+    """Write a number with its thousands apart, and its noun.
+
+    Examples
+    --------
+    >>> spaced_count(12_000, "row")
+    '12 000 rows'
+    """
+    return f"{spaced(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(words: Iterable[object]) -> str:
+    """Join words by commas and "and".
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"]), listed([3])
+    ('a, b and c', '3')
+    """
+    *others, last = map(str, words)
+    return f"{', '.join(others)} and {last}" if others else last

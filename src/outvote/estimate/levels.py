@@ -1,0 +1,83 @@
+"""Estimates for several numbers of corrupt rows, and what they agree on where the number is unknown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from outvote.data.missing import MoreCorruptRows
+from outvote.estimate.request import Request
+from outvote.estimate.result import Interval, RobustEstimate
+
+
+def level_counts(most: int, *, exact_up_to: int = 0, growth: float = 2.0) -> list[int]:
+    """Return numbers of corrupt rows from 0 to `most`: each one up to `exact_up_to`, then in geometric steps.
+
+    Examples
+    --------
+    >>> level_counts(20), level_counts(6, exact_up_to=3, growth=1.5)
+    ([0, 1, 2, 4, 8, 16, 20], [0, 1, 2, 3, 4, 6])
+    """
+    levels = list(range(min(most, exact_up_to) + 1))
+    while levels[-1] < most:
+        levels.append(min(most, max(levels[-1] + 1, math.floor(levels[-1] * growth))))
+    return levels
+
+
+def estimate_levels(
+    request: Request, levels: Sequence[int], log_delta: float, run: Callable[[Request], RobustEstimate]
+) -> dict[int, RobustEstimate]:
+    """Estimate for each number of corrupt rows, in each sample; leave out numbers that the rows contradict."""
+    found = {}
+    for level in levels:
+        try:
+            found[level] = run(request.at(level, log_delta))
+        except MoreCorruptRows:
+            continue
+    return found
+
+
+def agree(request: Request, n_rows: Sequence[int], run: Callable[[Request], RobustEstimate]) -> RobustEstimate:
+    """Estimate; where the number of corrupt rows is left open, by what the levels up to the largest one agree on.
+
+    Each level j (0, 1, 2, 4, … corrupt rows) gives an interval I_j at δ/J. The smallest j for which I_j, …, I_J have
+    a point in common is taken, and its estimate moved into that intersection. If j* is the first level that allows
+    for the corrupt rows there are, all intervals from j* on hold with probability 1 - δ, so they have the truth in
+    common, j ≤ j*, and the answer, which lies in I_{j*} as the truth does, is within 2·t_{j*} of it.
+    """
+    if request.contamination is not None:
+        return run(request)
+    log_delta, most = request.terms.log_delta, request.most.count(min(n_rows))
+    levels = level_counts(most)
+    results = estimate_levels(request, levels, log_delta - math.log(len(levels)), run)
+    if not results:
+        raise ValueError(f"max_contamination={request.most.amount!r}: more rows than that are corrupt for certain")
+    if any(np.ndim(one.estimate) for one in results.values()):
+        raise ValueError("contamination='auto' estimates one column at a time: pass a single one")
+    low, high, chosen = -math.inf, math.inf, max(results)
+    for level in sorted(results, reverse=True):
+        ends = results[level].interval
+        lower, upper = max(low, float(ends.low)), min(high, float(ends.high))
+        if lower > upper:
+            break
+        low, high, chosen = lower, upper, level
+    widest = results[max(results)]
+    estimate = min(max(float(results[chosen].estimate), low), high)
+    certificate = replace(
+        widest.certificate,
+        radius=max(estimate - float(widest.interval.low), float(widest.interval.high) - estimate),
+        log_delta=log_delta,
+        requested_log_delta=log_delta,
+        levels=tuple((level, 2 * float(one.radius)) for level, one in results.items()),
+        statement="agreement of levels",
+    )
+    detail = (
+        f"The number of corrupt rows was left open, up to {most}: intervals for {chosen} and more agree. "
+        "certificate.levels says how far off the estimate can be for each number of corrupt rows; "
+        f"the interval holds for all {most}."
+    )
+    interval = Interval(*widest.interval)
+    return replace(results[chosen], estimate=estimate, interval=interval, certificate=certificate, detail=detail)
