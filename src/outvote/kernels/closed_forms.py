@@ -44,6 +44,11 @@ def variance(z: Stack) -> Values:
     return variances
 
 
+def variance_from_moments(counts: NDArray[np.int64], m2: Values) -> Values:
+    """Variance of each block, from its number of rows and its sum of squares around its mean; NaN below two rows."""
+    return np.divide(m2, counts - 1, out=np.full(len(counts), np.nan), where=counts > 1)
+
+
 def covariance(z: Stack) -> Values:
     """Mean of (x - x')(y - y')/2: the unbiased covariance, in two passes."""
     n_rows = z.shape[1]

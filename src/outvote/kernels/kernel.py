@@ -77,6 +77,7 @@ class Kernel:
     grid_form: Callable[..., Values] | None = None
     count_form: Callable[..., NDArray[np.integer[Any]]] | None = None
     count_unit: float = 1.0
+    moment_form: Callable[[NDArray[np.int64], Values], Values] | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -230,6 +231,7 @@ KERNELS: dict[str, Kernel] = {
             columns=1,
             homogeneity=2,
             aligned_form=closed_forms.variance,
+            moment_form=closed_forms.variance_from_moments,
         ),
         Kernel(
             lambda z, w: (z[..., 0] - w[..., 0]) * (z[..., 1] - w[..., 1]) / 2,

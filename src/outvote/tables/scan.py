@@ -190,6 +190,8 @@ class Scan:
         known, ask = assumption_of_kernel(assume, named), settings.ask()
         tally = self._checked(query, settings)[()]
         n_rows = _usable(tally, settings)
+        shape = (n_rows,) if isinstance(column, str) else (n_rows, len(query.columns))
+        named.check([np.broadcast_to(0.0, shape)])
         plan = make_plan(
             (n_rows,),
             (settings.allowed.count(n_rows),),
@@ -207,16 +209,15 @@ class Scan:
         if found > plan.n_corrupt:
             raise MoreCorruptRows(found, _too_many(found, plan.n_corrupt, n_rows))
         sizes, values = np.zeros(plan.n_blocks, dtype=np.int64), np.full(plan.n_blocks, np.nan)
-        if named.name == "variance":
+        if named.moment_form is not None:
             summary = self._engine.summaries(query, {(): plan.n_blocks}, settings.seed)[()]
             sizes[:] = summary.counts
-            np.divide(summary.m2.reshape(-1), sizes - 1, out=values, where=sizes > 1)
+            values = named.moment_form(sizes, summary.m2.reshape(-1))
         else:
             for _, block, rows in self._engine.blocks(query, {(): plan.n_blocks}, settings.seed):
                 sizes[block] = len(rows)
                 stack = rows[:, 0] if isinstance(column, str) else rows
                 if len(rows) >= named.degrees[0]:
-                    named.check([stack])
                     values[block] = named.fit([stack]).aligned(stack[None])[0]
         keep = sizes >= plan.degree
         plan = voters(plan, sizes, keep)
