@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
 import math
 import numbers
@@ -78,6 +79,8 @@ class Kernel:
     count_form: Callable[..., NDArray[np.integer[Any]]] | None = None
     count_unit: float = 1.0
     moment_form: Callable[[NDArray[np.int64], Values], Values] | None = None
+    tensor_form: Callable[..., Any] | None = None
+    tensor_grid_form: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -135,6 +138,15 @@ class Kernel:
             combination = np.unravel_index(np.arange(low, min(low + step, len(values))), shape)
             values[low : low + step] = self.aligned(*map(np.take, stacks, combination, (0,) * len(shape)))
         return values.reshape(shape)
+
+
+def torch_function(name: str, **options: float) -> Callable[..., Any]:
+    """Return a function of `outvote.torch.device.kernels`, which is imported, with torch, on the first call."""
+
+    def form(*stacks: Any) -> Any:
+        return getattr(importlib.import_module("outvote.torch.device.kernels"), name)(*stacks, **options)
+
+    return form
 
 
 def kernel_of(kernel: Kernel | str) -> Kernel:
@@ -199,6 +211,8 @@ def gaussian_mmd(bandwidth: float = 1.0) -> Kernel:
         name="mmd",
         aligned_form=partial(closed_forms.mmd, bandwidth=width),
         grid_form=partial(closed_forms.mmd_grid, bandwidth=width),
+        tensor_form=torch_function("mmd", width=width),
+        tensor_grid_form=torch_function("mmd_grid", width=width),
     )
 
 
@@ -232,6 +246,7 @@ KERNELS: dict[str, Kernel] = {
             homogeneity=2,
             aligned_form=closed_forms.variance,
             moment_form=closed_forms.variance_from_moments,
+            tensor_form=torch_function("variance"),
         ),
         Kernel(
             lambda z, w: (z[..., 0] - w[..., 0]) * (z[..., 1] - w[..., 1]) / 2,
@@ -242,6 +257,7 @@ KERNELS: dict[str, Kernel] = {
             columns=2,
             homogeneity=(1, 1),
             aligned_form=closed_forms.covariance,
+            tensor_form=torch_function("covariance"),
         ),
         Kernel(
             lambda z, w: np.abs(z - w),
@@ -252,6 +268,7 @@ KERNELS: dict[str, Kernel] = {
             columns=1,
             homogeneity=1,
             aligned_form=closed_forms.gini,
+            tensor_form=torch_function("gini"),
         ),
         Kernel(
             lambda z, w: z + w > 0,
@@ -261,6 +278,7 @@ KERNELS: dict[str, Kernel] = {
             "wilcoxon",
             columns=1,
             aligned_form=closed_forms.wilcoxon,
+            tensor_form=torch_function("wilcoxon"),
         ),
         Kernel(
             lambda z, w: np.sign(z[..., 0] - w[..., 0]) * np.sign(z[..., 1] - w[..., 1]),
@@ -270,6 +288,7 @@ KERNELS: dict[str, Kernel] = {
             "kendall",
             columns=2,
             aligned_form=closed_forms.kendall,
+            tensor_form=torch_function("kendall"),
         ),
         Kernel(
             lambda x, y: x <= y,
@@ -281,6 +300,8 @@ KERNELS: dict[str, Kernel] = {
             aligned_form=closed_forms.mann_whitney,
             grid_form=closed_forms.mann_whitney_grid,
             count_form=closed_forms.mann_whitney_counts,
+            tensor_form=torch_function("mann_whitney"),
+            tensor_grid_form=torch_function("mann_whitney_grid"),
         ),
         Kernel(
             lambda x, y: (x < y) + (x == y) / 2,
@@ -292,6 +313,8 @@ KERNELS: dict[str, Kernel] = {
             aligned_form=closed_forms.auc,
             grid_form=closed_forms.auc_grid,
             count_form=closed_forms.auc_counts,
+            tensor_form=torch_function("auc"),
+            tensor_grid_form=torch_function("auc_grid"),
             count_unit=0.5,
         ),
         gaussian_mmd(),
@@ -304,6 +327,8 @@ KERNELS: dict[str, Kernel] = {
             homogeneity=1,
             aligned_form=closed_forms.energy,
             grid_form=_energy_grid,
+            tensor_form=torch_function("energy"),
+            tensor_grid_form=torch_function("energy_grid"),
         ),
     )
 }

@@ -6,8 +6,8 @@ may have overflowed are evaluated again on the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from outvote.blocks.dealt import Indices, Partition, blocks_by_size
 from outvote.data.tensors import is_tensor, like, namespace, rows_of, to_host
-from outvote.kernels.kernel import Kernel
+from outvote.kernels.kernel import KERNELS, Kernel
 from outvote.torch.device.deals import Deal
 from outvote.torch.device.grids import wins_grid
 
@@ -39,34 +39,32 @@ def means_of_tensor(x: Any, dealt: Partition) -> Any:
 
 
 def on_tensors(kernel: Kernel, rows: Sequence[Any], dealt: Sequence[Partition], grid: str) -> NDArray[np.float64]:
-    """Evaluate a U-statistic on blocks, where the rows are; the values come to the host."""
+    """Evaluate a U-statistic on blocks where the rows are, and bring the values to the host."""
     devices = {str(x.device) if is_tensor(x) else "the host" for x in rows}
     if len(devices) > 1:
         raise TypeError(f"the samples are on {' and '.join(sorted(devices))}: put them on one device")
-    if kernel.name not in _ALIGNED or kernel.aligned_form is None:
+    full = grid == "full" and len(rows) > 1
+    form = kernel.tensor_grid_form if full else kernel.tensor_form
+    if form is None:
         raise TypeError(
             f"kernel {kernel.name!r} has no form for tensors on {devices.pop()}: pass x.cpu(), or one of "
-            f"{', '.join(map(repr, _ALIGNED))}"
+            f"{', '.join(repr(name) for name, named in KERNELS.items() if named.tensor_form)}"
         )
-    full = grid == "full" and len(rows) > 1
-    form = (_ACROSS if full else _ALIGNED)[kernel.name]
-    if isinstance(kernel.aligned_form, partial):  # mmd, with its bandwidth
-        form = partial(form, width=kernel.aligned_form.keywords["bandwidth"])
     values = np.empty(tuple(map(len, dealt)) if full else len(dealt[0]))
-    groups = [list(blocks_by_size([part])) for part in dealt] if full else [list(blocks_by_size(dealt))]
-    for first in groups[0]:
-        for second in groups[-1] if full else [first]:
-            chosen = (first, second)[: len(rows)]
-            stacks = [_stack(x, part, blocks) for x, part, blocks in zip(rows, dealt, chosen, strict=True)]
-            found = to_host(form(*stacks))
-            sizes = np.abs(found)
-            unclear = np.nonzero(~((sizes < _ORDINARY) & (sizes > 1 / _ORDINARY)))
-            if len(unclear[0]) and kernel.homogeneity is not None:
-                cells = unclear if full else unclear * len(rows)
-                found[unclear] = kernel.aligned(
-                    *(to_host(rows_of(stack, cell)) for stack, cell in zip(stacks, cells, strict=True))
-                )
-            values[np.ix_(*chosen) if full else first] = found
+    groups: Iterable[tuple[Indices, ...]] = ((blocks,) * len(rows) for blocks in blocks_by_size(dealt))
+    if full:
+        groups = itertools.product(*(blocks_by_size([part]) for part in dealt))
+    for chosen in groups:
+        stacks = [_stack(x, part, blocks) for x, part, blocks in zip(rows, dealt, chosen, strict=True)]
+        found = to_host(form(*stacks))
+        sizes = np.abs(found)
+        unclear = np.nonzero(~((sizes < _ORDINARY) & (sizes > 1 / _ORDINARY)))
+        if len(unclear[0]) and kernel.homogeneity is not None:
+            cells = unclear if full else unclear * len(rows)
+            found[unclear] = kernel.aligned(
+                *(to_host(rows_of(stack, cell)) for stack, cell in zip(stacks, cells, strict=True))
+            )
+        values[np.ix_(*chosen) if full else chosen[0]] = found
     return values
 
 
@@ -82,28 +80,28 @@ def _double(z: Any) -> Any:
     return namespace(z).astype(z, namespace(z).float64)
 
 
-def _variance(z: Any) -> Any:
+def variance(z: Any) -> Any:
     xp, z = namespace(z), _double(z)
     centred = z - z[:, :1]
     centred = centred - xp.mean(centred, axis=1, keepdims=True)
     return xp.sum(centred * centred, axis=1) / (z.shape[1] - 1)
 
 
-def _covariance(z: Any) -> Any:
+def covariance(z: Any) -> Any:
     xp, z = namespace(z), _double(z)
     centred = z - z[:, :1]
     centred = centred - xp.mean(centred, axis=1, keepdims=True)
     return xp.sum(centred[..., 0] * centred[..., 1], axis=1) / (z.shape[1] - 1)
 
 
-def _gini(z: Any) -> Any:
+def gini(z: Any) -> Any:
     xp, n_rows = namespace(z), z.shape[1]
     ordered = _double(xp.sort(z, axis=1))
     below = _double(xp.arange(1, n_rows, device=z.device))
     return (ordered[:, 1:] - ordered[:, :-1]) @ (below * (n_rows - below) / _pairs(n_rows))
 
 
-def _wilcoxon(z: Any) -> Any:
+def wilcoxon(z: Any) -> Any:
     """In order of size, positive first among equals, a positive row wins against all before it."""
     xp = namespace(z)
     first = xp.argsort(xp.astype(z <= 0, xp.int8), axis=1, stable=True)
@@ -114,7 +112,7 @@ def _wilcoxon(z: Any) -> Any:
     return _double(xp.sum(xp.where(positive, places, 0), axis=1)) / _pairs(z.shape[1])
 
 
-def _kendall(z: Any) -> Any:
+def kendall(z: Any) -> Any:
     """All pairs of a block, a tile of blocks at a time."""
     xp, (n_blocks, n_rows) = namespace(z), z.shape[:2]
     found = []
@@ -135,23 +133,23 @@ def _wins(x: Any, y: Any, *, ties: bool) -> Any:
     return xp.sum(xp.where(is_y, places, 0), axis=1) - n_y * (n_y - 1) // 2
 
 
-def _mann_whitney(x: Any, y: Any) -> Any:
+def mann_whitney(x: Any, y: Any) -> Any:
     return _double(_wins(x, y, ties=True)) / (x.shape[1] * y.shape[1])
 
 
-def _auc(x: Any, y: Any) -> Any:
+def auc(x: Any, y: Any) -> Any:
     return _double(_wins(x, y, ties=True) + _wins(x, y, ties=False)) / (2 * x.shape[1] * y.shape[1])
 
 
-def _mann_whitney_grid(x: Any, y: Any) -> Any:
+def mann_whitney_grid(x: Any, y: Any) -> Any:
     return _double(wins_grid(x, y, ties=True)) / (x.shape[1] * y.shape[1])
 
 
-def _auc_grid(x: Any, y: Any) -> Any:
+def auc_grid(x: Any, y: Any) -> Any:
     return _double(wins_grid(x, y, ties=True) + wins_grid(x, y, ties=False)) / (2 * x.shape[1] * y.shape[1])
 
 
-def _energy(x: Any, y: Any) -> Any:
+def energy(x: Any, y: Any) -> Any:
     if x.ndim == 3:
         return _two_sample(x, y, _root, -1.0, 1.0)
     xp, n_x, n_y = namespace(x), x.shape[1], y.shape[1]
@@ -169,18 +167,18 @@ def _energy(x: Any, y: Any) -> Any:
     return xp.sum((ordered[:, 1:] - ordered[:, :-1]) * weights, axis=1)
 
 
-def _mmd(x: Any, y: Any, *, width: float) -> Any:
+def mmd(x: Any, y: Any, *, width: float) -> Any:
     return _two_sample(_vectors(x), _vectors(y), _gaussian, 1.0, width)
 
 
-def _energy_grid(x: Any, y: Any) -> Any:
+def energy_grid(x: Any, y: Any) -> Any:
     if x.ndim == 3:
         return _two_sample_grid(x, y, _root, -1.0, 1.0)
     xp = namespace(x)
-    return xp.stack([_energy(xp.broadcast_to(block, (len(y), len(block))), y) for block in x])
+    return xp.stack([energy(xp.broadcast_to(block, (len(y), len(block))), y) for block in x])
 
 
-def _mmd_grid(x: Any, y: Any, *, width: float) -> Any:
+def mmd_grid(x: Any, y: Any, *, width: float) -> Any:
     return _two_sample_grid(_vectors(x), _vectors(y), _gaussian, 1.0, width)
 
 
@@ -237,22 +235,3 @@ def _vectors(z: Any) -> Any:
 
 def _pairs(n_rows: int) -> float:
     return n_rows * (n_rows - 1) / 2
-
-
-_ALIGNED: dict[str, Callable[..., Any]] = {
-    "variance": _variance,
-    "covariance": _covariance,
-    "gini": _gini,
-    "wilcoxon": _wilcoxon,
-    "kendall": _kendall,
-    "mann-whitney": _mann_whitney,
-    "auc": _auc,
-    "energy": _energy,
-    "mmd": _mmd,
-}
-_ACROSS: dict[str, Callable[..., Any]] = {
-    "mann-whitney": _mann_whitney_grid,
-    "auc": _auc_grid,
-    "energy": _energy_grid,
-    "mmd": _mmd_grid,
-}
