@@ -1,27 +1,22 @@
 """The compiled forms against their numpy forms and brute force.
 
-With NUMBA_DISABLE_JIT=1 the same tests run every line of compiled.py as plain Python.
+With NUMBA_DISABLE_JIT=1 the same tests run every line of outvote/_numba as plain Python. The compiled forms of kernels
+have theirs in kernels/test_compiled_forms.py.
 """
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from numba_forms import both, using
 
-import outvote as ov
 from outvote._numba import partitions
 from outvote.blocks import one_pass
 from outvote.blocks.partition import draw, hash_coefficients, hash_rows
 from outvote.estimate import scales
 from outvote.estimate.moments import Moments
-from outvote.kernels import closed_forms
-from outvote.kernels.kernel import KERNELS, Kernel
 from outvote.learning.dealing import Deal
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
 from outvote.learning.scaling import ScaledRows
@@ -30,257 +25,6 @@ from outvote.votes.soft import soft_tuning, soft_vote
 
 numba = pytest.importorskip("numba")
 compiled = pytest.importorskip("outvote._numba.functions")
-
-
-@contextlib.contextmanager
-def using(module, **constants):
-    """Compute with the compiled forms, or with numpy alone if `module` is None."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("outvote._numba.compiled", lambda seconds: module)
-        for name, value in constants.items():
-            patch.setattr(closed_forms, name, value)
-        yield
-
-
-def both(function, *arguments, **constants):
-    """Return what numpy gives, once the compiled form has given exactly the same."""
-    with using(None, **constants):
-        by_numpy = function(*arguments)
-    with using(compiled, **constants):
-        np.testing.assert_array_equal(function(*arguments), by_numpy)
-    return by_numpy
-
-
-def blocks(n_blocks, size, *, tied, seed=0, columns=()):
-    rng = np.random.default_rng([seed, n_blocks, size])
-    shape = (n_blocks, size, *columns)
-    return rng.integers(-2, 3, size=shape) / 2.0 if tied else rng.normal(size=shape)
-
-
-# --- pairs of two samples ---------------------------------------------------------------------------------
-
-
-def wins(name, x, y):
-    less, equal = x[:, None] < y, x[:, None] == y
-    return float(np.sum(less + (equal if name == "mann-whitney" else equal / 2))) / (len(x) * len(y))
-
-
-@pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize(("n_x", "n_y"), [(1, 1), (1, 7), (6, 2), (30, 31)])
-@pytest.mark.parametrize("name", ["mann-whitney", "auc"])
-def test_wins_are_those_of_all_pairs(name, n_x, n_y, tied):
-    x, y = blocks(5, n_x, tied=tied), blocks(4, n_y, tied=tied, seed=1)
-    expected = np.array([[wins(name, a, b) for b in y] for a in x])
-    kernel = KERNELS[name]
-    np.testing.assert_allclose(both(kernel.grid, x, y), expected, rtol=1e-15)
-    np.testing.assert_allclose(both(kernel.aligned, x[:4], y), np.diag(expected), rtol=1e-15)
-    np.testing.assert_array_equal(both(kernel.grid, x.astype(np.float32), y), kernel.grid(x.astype(np.float32), y))
-
-
-small = st.integers(-2, 2).map(float) | st.sampled_from([0.5, -0.0, 1e300, -1e300, 5e-324])
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(small, min_size=12, max_size=12), st.lists(small, min_size=12, max_size=12), st.sampled_from([1, 2, 3]))
-def test_wins_with_any_ties(x, y, n_x):
-    x, y = np.reshape(x, (n_x, -1)), np.reshape(y, (3, -1))
-    for name in ("mann-whitney", "auc"):
-        expected = np.array([[wins(name, a, b) for b in y] for a in x])
-        np.testing.assert_allclose(both(KERNELS[name].grid, x, y), expected, rtol=1e-15)
-    np.testing.assert_allclose(both(KERNELS["auc"].aligned, x, x), [wins("auc", a, a) for a in x], rtol=1e-15)
-
-
-@pytest.mark.parametrize("offset", [0.0, 1.0, -1e12, -1e14])
-def test_values_that_differ_in_their_last_bits_are_told_apart(offset):
-    # Next to 1e14 the leading bits say nothing, next to 1 only near neighbours share them.
-    spread = 1.0 if offset < 0 else 1e-11
-    x, y = (offset + spread * blocks(6, 20, tied=False, seed=s) for s in (0, 1))
-    expected = [[wins("auc", a, b) for b in y] for a in x]
-    np.testing.assert_allclose(both(KERNELS["auc"].grid, x, y), expected, rtol=1e-15)
-    order = np.sort(compiled.leading_bits(x.ravel(), 2**62 - 1))  # nothing but the sign is left of a value
-    assert len(compiled.settle(x.ravel(), order.copy(), 2**62 - 1, 10)) == 0
-    np.testing.assert_array_equal(compiled.settle(x.ravel(), order, 2**62 - 1, x.size**2), np.sort(x, axis=None))
-    np.testing.assert_array_equal(x.ravel()[order], np.sort(x, axis=None))
-
-
-@pytest.mark.parametrize("additions", [1, 32, 2**16, 2**40])
-def test_counters_of_any_width_are_emptied_in_time(additions):
-    # Every pair is a win: 64 000 or 128 000 in a cell, with counters of 16 bits that hold 65 535.
-    x, y = np.zeros((2, 320)), np.ones((3, 200))
-    for name in ("mann_whitney_grid", "auc_grid"):
-        np.testing.assert_array_equal(both(getattr(closed_forms, name), x, y, _ADDITIONS=additions), np.ones((2, 3)))
-    order = np.sort(blocks(1, 40, tied=True)[0]), np.repeat(np.arange(2), 20)
-    expected = np.zeros((2, 2), np.int64)
-    compiled.grid_wins(*order, *order, 2, 1, expected, np.zeros((0, 2), np.int64), 2**50)
-    assert expected.sum() > 0
-    for most in (1, 2, 7):
-        found = np.zeros((2, 2), np.int64)
-        compiled.grid_wins(*order, *order, 2, 1, np.zeros((2, 2), np.uint16), found, most)
-        np.testing.assert_array_equal(found, expected)
-
-
-def test_counts_beyond_float32_and_31_bits_are_exact():
-    x, y = np.arange(5000.0)[None], np.full((1, 4999), 5000.0)
-    y[0, 0] = -1.0
-    expected = 5000 * 4998
-    for form in (closed_forms.mann_whitney, closed_forms.mann_whitney_grid):
-        assert both(form, x, y).item() * (5000 * 4999) == pytest.approx(expected, rel=1e-15)
-    with using(None):
-        assert closed_forms._wins_in_order(x, y, x_first=True).item() == expected
-    zeros, ones = np.zeros((1, 2**16)), np.ones((1, 2**16))
-    with using(None):
-        assert closed_forms._wins(zeros, ones, below=2, tie=1).item() == 2**33
-        assert closed_forms._wins_grid(zeros, ones, below=2, tie=1).item() == 2**33
-    assert compiled.aligned_wins(zeros[:, :2], ones[:, :3], 2**31, 1).item() == 3 * 2**32
-
-
-@pytest.mark.parametrize("remainder", ["drop", "spread"])
-@pytest.mark.parametrize("partition", ["contiguous", "random", "hash"])
-@pytest.mark.parametrize("name", ["mann-whitney", "auc"])
-def test_blocks_of_unequal_sizes(name, partition, remainder):
-    x, y = np.round(blocks(1, 53, tied=False)[0], 1), np.round(blocks(1, 38, tied=False, seed=1)[0], 1)
-    options = {"contamination": 0, "n_blocks": 5, "partition": partition, "remainder": remainder, "rng": 0}
-
-    def values(grid):
-        found = ov.u_statistic(x, y, kernel=name, grid=grid, **options)
-        return found.block_values
-
-    grid = both(values, "full")
-    parts = [draw(partition, len(sample), 5, 0, stream=s, remainder=remainder) for s, sample in enumerate((x, y))]
-    expected = [[wins(name, x[a], y[b]) for b in parts[1]] for a in parts[0]]
-    np.testing.assert_allclose(grid, expected, rtol=1e-15)
-    np.testing.assert_allclose(both(values, "diagonal"), np.diag(expected), rtol=1e-15)
-
-
-# --- Kendall ----------------------------------------------------------------------------------------------
-
-#: Every method there is: all pairs, pairs of ranks, ranks merged.
-METHODS = [(10**6, 10**6), (0, 10**6), (0, 0)]
-
-
-def concordance(block):
-    signs = np.sign(block[:, None] - block[None])
-    return float((signs[..., 0] * signs[..., 1]).sum()) / (len(block) * (len(block) - 1))
-
-
-def by_every_method(z):
-    found = []
-    for pairs_up_to, ranks_up_to in METHODS:
-        limits = {
-            "_KENDALL_PAIRS_UP_TO": min(pairs_up_to, 48),
-            "_COMPILED_PAIRS_UP_TO": pairs_up_to,
-            "_RANKS_UP_TO": ranks_up_to,
-            "_COMPILED_RANKS_UP_TO": ranks_up_to,
-        }
-        found.append(both(closed_forms.kendall, z, **limits))
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
-    return found[0]
-
-
-@pytest.mark.parametrize("kind", ["untied", "tied", "tied in x", "tied in y"])
-@pytest.mark.parametrize("size", [2, 3, 15, 16, 17, 33, 70])
-def test_kendall_by_every_method(size, kind):
-    z = blocks(3, size, tied=False, columns=(2,))
-    tied = blocks(3, size, tied=True, columns=(2,))
-    for column, name in enumerate("xy"):
-        if kind in ("tied", f"tied in {name}"):
-            z[..., column] = tied[..., column]
-    np.testing.assert_allclose(by_every_method(z), [concordance(block) for block in z], rtol=1e-14, atol=1e-16)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(small, small), min_size=8, max_size=8))
-def test_kendall_with_any_ties(rows):
-    z = np.array(rows).reshape(2, 4, 2)
-    expected = [
-        sum(
-            ((a[0] > b[0]) - (a[0] < b[0])) * ((a[1] > b[1]) - (a[1] < b[1]))
-            for a, b in itertools.combinations(block.tolist(), 2)
-        )
-        for block in z
-    ]
-    np.testing.assert_allclose(by_every_method(z), np.array(expected) / 6, rtol=1e-15)
-
-
-def test_a_reversed_block_has_all_pairs_discordant():
-    z = np.stack([np.arange(600.0), -np.arange(600.0)], axis=1)[None]  # more than a counter of 8 bits holds
-    with using(None, _KENDALL_PAIRS_UP_TO=0):
-        assert closed_forms.kendall(z).tolist() == [-1.0]
-    order, back = np.arange(600)[None], np.arange(600)[None, ::-1]
-    room = np.empty(600, dtype=np.int16)
-    for by_pairs in (True, False):
-        found = compiled.concordance_by_rank(z[..., 0], z[..., 1], order, back.copy(), room, by_pairs)
-        assert found.tolist() == [-math.comb(600, 2)]
-
-
-# --- a user's numba functions -------------------------------------------------------------------------------
-
-
-def gap(a, b):
-    return abs(a - b)
-
-
-jitted_gap = numba.njit(gap)
-
-
-@pytest.mark.parametrize("size", [2, 3, 5, 130, 261])
-def test_sums_of_a_function_over_pairs(size):
-    z, y = blocks(2, size, tied=False), blocks(3, 7, tied=False, seed=1)
-    function = jitted_gap
-    expected = [sum(gap(a, b) for a, b in itertools.combinations(block.tolist(), 2)) for block in z]
-    np.testing.assert_allclose(compiled.sums_within(function)(z), expected, rtol=1e-12)
-    pairs = np.array([0, 1, 1]), np.array([2, 0, 2])
-    for one, other, a, b in ((z, y, *pairs), (y, z, *pairs[::-1])):
-        expected = [np.abs(one[i][:, None] - other[j]).sum() for i, j in zip(a, b, strict=True)]
-        np.testing.assert_allclose(compiled.sums_across(function)(one, other, a, b), expected, rtol=1e-12)
-    assert compiled.sums_within(function) is compiled.sums_within(function)
-
-
-def kernels(function, degrees):
-    """A numba function as a kernel with compiled loops, and with a ufunc; both call it where numba is switched off."""
-    samples = [np.random.default_rng(0).normal(size=50)] * len(degrees)
-    jitted = numba.njit(function)
-    for module in (compiled, None):
-        with using(module):
-            yield Kernel(jitted, degrees, name="mine").fit(samples)
-
-
-@pytest.mark.parametrize("function", [gap, lambda a, b: a + b > 0, lambda a, b: 3 if a * b > 0 else -1])
-def test_a_numba_kernel_gives_the_same_by_loops_and_by_ufunc(function):
-    z, y = blocks(4, 33, tied=False), blocks(3, 21, tied=False, seed=1)
-    looped, plain = kernels(function, (2,))
-    np.testing.assert_allclose(looped.aligned(z), plain.aligned(z), rtol=1e-12)
-    np.testing.assert_allclose(looped.aligned(z.astype(np.float32)), plain.aligned(z.astype(np.float32)), rtol=1e-12)
-    looped, plain = kernels(function, (1, 1))
-    np.testing.assert_allclose(looped.grid(z, y), plain.grid(z, y), rtol=1e-12)
-    np.testing.assert_allclose(looped.aligned(z[:3], y), np.diag(plain.grid(z[:3], y)), rtol=1e-12)
-
-
-def test_a_numba_kernel_that_overflows_or_gives_nan():
-    z = blocks(3, 5, tied=False)
-    z[1, :2] = 1.7e308, -1.7e308
-    z[2] = 1.6e308
-    for degrees in ((2,), (1, 1)):
-        stacks = [z] * len(degrees)
-        for kernel in kernels(lambda a, b: a * b, degrees):
-            values = kernel.aligned(*stacks)
-            assert math.isfinite(values[0])
-            assert np.isinf(values[1:]).all()
-        for kernel in kernels(lambda a, b: math.nan if a * b > 1e30 else a * b, degrees):
-            assert math.isfinite(kernel.aligned(*(stack[:1] for stack in stacks))[0])
-            with pytest.raises(ValueError, match="'mine' returned NaN for a tuple of finite rows"):
-                kernel.aligned(*stacks)
-    for kernel in kernels(lambda a, b: max(a, b), (1, 1)):
-        found = kernel.grid(z[1:], z[:1] * 0 + 1.6e308)
-        assert found[1, 0] == pytest.approx(1.6e308, rel=1e-12)  # the sum of the values is infinite, their mean is not
-
-
-@pytest.mark.parametrize("form", [closed_forms.mann_whitney_counts, closed_forms.auc_counts])
-@pytest.mark.parametrize("shapes", [((3, 5, 7), (3, 4, 6)), ((2, 4, 3), (2, 5, 8))])
-def test_grids_of_columns(form, shapes):
-    rng = np.random.default_rng(0)
-    both(form, *(rng.integers(6, size=shape).astype(float) for shape in shapes))
 
 
 @pytest.mark.parametrize("n_each", [1, 2, 7, 8, 101])

@@ -15,7 +15,7 @@ from outvote.contamination import Contamination
 from outvote.data.rows import read
 from outvote.estimate.estimate import mean, u_statistic
 from outvote.estimate.result import RobustEstimate
-from outvote.kernels import closed_forms
+from outvote.kernels.kendall import kendall
 from outvote.kernels.kernel import Kernel
 from outvote.votes import check_choice
 
@@ -31,7 +31,7 @@ _CONCORDANCE = Kernel(
     True,
     "concordance",
     columns=2,
-    aligned_form=lambda stack: (1 + closed_forms.kendall(stack)) / 2,
+    aligned_form=lambda stack: (1 + kendall(stack)) / 2,
 )
 
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import outvote as ov
-from outvote.kernels import KERNELS, Kernel
+from outvote.kernels import KERNELS, Kernel, kernel_of
+
+from .definitions import sample
 
 ONE_SAMPLE = [name for name, kernel in KERNELS.items() if len(kernel.degrees) == 1]
 
@@ -98,3 +100,68 @@ def test_a_scan_refuses_columns_that_do_not_suit_the_kernel(name, engine, tmp_pa
         shape = rf"\(400, {len(columns)}\)"
         with pytest.raises(ValueError, match=f"'{name}' takes numbers, but sample 1 has shape {shape}: pass one"):
             scan.u_statistic(columns, name)
+
+
+# --- names
+
+
+def test_the_registry_holds_the_documented_kernels():
+    expected = {"variance", "covariance", "gini", "wilcoxon", "kendall", "mann-whitney", "auc", "mmd", "energy"}
+    assert set(KERNELS) == expected
+    assert all(kernel_of(name) is kernel for name, kernel in KERNELS.items())
+    assert KERNELS["wilcoxon"].bounds == (0.0, 1.0)
+    assert KERNELS["kendall"].bounds == (-1.0, 1.0)
+    assert KERNELS["mmd"].degrees == KERNELS["energy"].degrees == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("varience", "variance"), ("Gini", "gini"), ("mann_whitney", "mann-whitney"), ("Mann Whitney", "mann-whitney")],
+)
+def test_an_unknown_name_gets_the_nearest_name(name, near):
+    with pytest.raises(ValueError, match=rf"kernel='{name}' is unknown: did you mean '{near}'\?"):
+        kernel_of(name)
+
+
+def test_a_name_without_a_near_one_gets_the_list():
+    with pytest.raises(ValueError, match=r"kernel='xyzzy' is unknown: The named ones are variance, .*energy") as caught:
+        kernel_of("xyzzy")
+    assert "did you mean" not in str(caught.value)
+
+
+def test_a_bare_function_is_refused_with_the_way_to_wrap_it():
+    with pytest.raises(TypeError, match=r"outvote\.Kernel\(function, degrees=\.\.\.\)"):
+        kernel_of(max)
+    with pytest.raises(TypeError, match=r"kernel=7 must be a name or an outvote\.Kernel"):
+        kernel_of(7)
+
+
+def test_a_kernel_is_returned_as_it_is():
+    mine = Kernel(max)
+    assert kernel_of(mine) is mine
+    with pytest.raises(AttributeError):
+        mine.name = "other"
+
+
+# --- every kernel of the registry
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -1e8 - 0.3, 1e300, 5e-324])
+@pytest.mark.parametrize("size", [2, 3, 97, 257])
+def test_equal_rows_have_no_spread_and_only_ties(value, size):
+    z = np.full((2, size), value)
+    pairs = np.stack([z, z], axis=2)
+    for name, stack in (("variance", z), ("gini", z), ("covariance", pairs), ("kendall", pairs)):
+        assert KERNELS[name].aligned(stack).tolist() == [0.0, 0.0]
+    assert KERNELS["wilcoxon"].aligned(z).tolist() == [float(value > 0)] * 2
+    for name, expected in (("mann-whitney", 1.0), ("auc", 0.5), ("mmd", 0.0), ("energy", 0.0)):
+        assert KERNELS[name].aligned(z, z[:, :2]).tolist() == [expected] * 2
+        assert KERNELS[name].grid(z, z[:, :2]).tolist() == [[expected] * 2] * 2
+
+
+@pytest.mark.parametrize("name", ["variance", "gini", "wilcoxon", "mmd", "energy"])
+def test_float32_rows_are_computed_in_float64(name):
+    kernel = KERNELS[name]
+    z = (1000 + sample("normal", (3, 50))).astype(np.float32)
+    stacks = [z, z + 1][: len(kernel.degrees)]
+    np.testing.assert_array_equal(kernel.aligned(*stacks), kernel.aligned(*(s.astype(np.float64) for s in stacks)))

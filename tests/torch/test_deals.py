@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outvote.kernels.closed_forms import mann_whitney_grid
+from outvote.kernels.wins import MANN_WHITNEY
 from outvote.torch import block_means
 from outvote.torch.device.deals import Deal, _units
 from outvote.torch.device.grids import wins_grid
@@ -115,4 +115,4 @@ def test_grids_of_several_tables(monkeypatch):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(7, 90)), rng.normal(size=(5, 80))
     found = wins_grid(torch.tensor(x), torch.tensor(y), ties=True).numpy() / (90 * 80)
-    np.testing.assert_allclose(found, mann_whitney_grid(x, y))
+    np.testing.assert_allclose(found, MANN_WHITNEY.grid(x, y))

@@ -42,7 +42,7 @@ from outvote.estimate.pipeline import (
 from outvote.estimate.result import Number, RobustEstimate
 from outvote.estimate.scales import SpreadOfRows
 from outvote.estimate.unknown import leave_open
-from outvote.kernels.kernel import Kernel, kernel_of
+from outvote.kernels import Kernel, kernel_of
 from outvote.votes import Alternative, check_choice
 
 #: Block values that the result of several columns keeps on the full grid: 32 MB.

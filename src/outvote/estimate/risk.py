@@ -18,7 +18,7 @@ from outvote.data.rows import read_rows
 from outvote.estimate.estimate import mean, u_statistic
 from outvote.estimate.pipeline import Allowed
 from outvote.estimate.result import Interval, RobustEstimate
-from outvote.kernels.kernel import Kernel, kernel_of
+from outvote.kernels import Kernel, kernel_of
 from outvote.votes.search import odd_grid
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from outvote import _numba
 from outvote.blocks.partition import Partition, blocks_by_size
 from outvote.data.tensors import is_tensor, rows_of, to_host
-from outvote.kernels.kernel import KERNELS
+from outvote.kernels.variance import VARIANCE
 from outvote.votes import mad, median_of
 
 Floats = NDArray[np.float64]
@@ -65,7 +65,7 @@ def _variances(columns: NDArray[Any], order: NDArray[np.intp], size: int) -> Flo
         if np.all((values > 1e-200) & (values < 1e200)):
             return values
     stack = columns[order].astype(np.float64, copy=False).T.reshape(-1, size)
-    return KERNELS["variance"].aligned(stack).reshape(columns.shape[1], -1).T
+    return VARIANCE.aligned(stack).reshape(columns.shape[1], -1).T
 
 
 class Spread(Protocol):
@@ -97,10 +97,10 @@ class SpreadOfRows:
         if is_tensor(rows):
             from outvote.torch.device.kernels import on_tensors
 
-            return float(median_of(on_tensors(KERNELS["variance"], [rows], [self.dealt], "full")))
+            return float(median_of(on_tensors(VARIANCE, [rows], [self.dealt], "full")))
         values, rows = np.empty(len(self.dealt)), rows.astype(np.float64)
         for blocks in blocks_by_size([self.dealt]):
-            values[blocks] = KERNELS["variance"].aligned(self.dealt.stack(rows, blocks))
+            values[blocks] = VARIANCE.aligned(self.dealt.stack(rows, blocks))
         return float(median_of(values))
 
 

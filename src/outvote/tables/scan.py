@@ -17,7 +17,7 @@ from outvote.estimate.estimate import subtract
 from outvote.estimate.pipeline import Allowed, Settings, bounds_of, per_column, voters
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.summary import BlockSummary
-from outvote.kernels.kernel import kernel_of
+from outvote.kernels import kernel_of
 from outvote.tables.engine import ANSWER, Engine, Key, Query, Tally, check_name
 from outvote.votes import Alternative, VoteName, check_choice
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from outvote.blocks.dealt import Indices, Partition, blocks_by_size
 from outvote.data.tensors import is_tensor, like, namespace, rows_of, to_host
-from outvote.kernels.kernel import KERNELS, Kernel
+from outvote.kernels import KERNELS, Kernel
 from outvote.torch.device.deals import Deal
 from outvote.torch.device.grids import wins_grid
 
@@ -167,8 +167,8 @@ def energy(x: Any, y: Any) -> Any:
     return xp.sum((ordered[:, 1:] - ordered[:, :-1]) * weights, axis=1)
 
 
-def mmd(x: Any, y: Any, *, width: float) -> Any:
-    return _two_sample(_vectors(x), _vectors(y), _gaussian, 1.0, width)
+def mmd(x: Any, y: Any, *, bandwidth: float) -> Any:
+    return _two_sample(_vectors(x), _vectors(y), _gaussian, 1.0, bandwidth)
 
 
 def energy_grid(x: Any, y: Any) -> Any:
@@ -178,8 +178,8 @@ def energy_grid(x: Any, y: Any) -> Any:
     return xp.stack([energy(xp.broadcast_to(block, (len(y), len(block))), y) for block in x])
 
 
-def mmd_grid(x: Any, y: Any, *, width: float) -> Any:
-    return _two_sample_grid(_vectors(x), _vectors(y), _gaussian, 1.0, width)
+def mmd_grid(x: Any, y: Any, *, bandwidth: float) -> Any:
+    return _two_sample_grid(_vectors(x), _vectors(y), _gaussian, 1.0, bandwidth)
 
 
 def _two_sample(x: Any, y: Any, function: Callable[[Any], Any], sign: float, width: float) -> Any:
