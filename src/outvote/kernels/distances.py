@@ -83,13 +83,21 @@ def energy(x: Stack, y: Stack) -> Values:
     gaps = np.diff(np.take_along_axis(both, order, axis=1), axis=1)
     x_below = np.cumsum(order < n_x, axis=1)[:, :-1]
     y_below = np.arange(1, n_x + n_y) - x_below
+    return np.einsum("kb,kb->k", gaps, gap_weights(x_below, y_below, n_x, n_y))
+
+
+def gap_weights(x_below: Any, y_below: Any, n_x: int, n_y: int) -> Any:
+    """Compute how much a gap between sorted numbers adds to the energy distance, per unit of its length.
+
+    A pair counts if one of its rows is below the gap and the other above. `x_below` and `y_below` are the numbers of
+    rows below each gap, in an array or a tensor.
+    """
     x_above, y_above = n_x - x_below, n_y - y_below
-    weights = (
+    return (
         2 * (x_below * y_above + y_below * x_above) / (n_x * n_y)
         - x_below * x_above / n_pairs(n_x)
         - y_below * y_above / n_pairs(n_y)
     )
-    return np.einsum("kb,kb->k", gaps, weights)
 
 
 def energy_grid(x: Stack, y: Stack) -> Values:

@@ -161,7 +161,7 @@ class Kernel:
         return values.reshape(shape)
 
 
-def torch_function(name: str, **options: float) -> Callable[..., Any]:
+def torch_function(name: str, **options: Any) -> Callable[..., Any]:
     """Return a function of `outvote.torch.device.kernels`; the module, and torch, are imported on its first call."""
 
     def form(*stacks: Any) -> Any:

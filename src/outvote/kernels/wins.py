@@ -178,8 +178,8 @@ MANN_WHITNEY = Kernel(
     aligned_form=partial(wins, below=1),
     grid_form=partial(wins_grid, below=1),
     count_form=partial(wins_counts, below=1),
-    tensor_form=torch_function("mann_whitney"),
-    tensor_grid_form=torch_function("mann_whitney_grid"),
+    tensor_form=torch_function("wins", below=1),
+    tensor_grid_form=torch_function("wins_grid", below=1),
 )
 
 AUC = Kernel(
@@ -193,6 +193,6 @@ AUC = Kernel(
     grid_form=partial(wins_grid, below=2),
     count_form=partial(wins_counts, below=2),
     count_unit=0.5,
-    tensor_form=torch_function("auc"),
-    tensor_grid_form=torch_function("auc_grid"),
+    tensor_form=torch_function("wins", below=2),
+    tensor_grid_form=torch_function("wins_grid", below=2),
 )
