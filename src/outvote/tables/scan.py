@@ -18,6 +18,7 @@ from outvote.estimate.pipeline import Allowed, Settings, bounds_of, per_column, 
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.summary import BlockSummary
 from outvote.kernels import kernel_of
+from outvote.kernels.variance import VARIANCE
 from outvote.tables.engine import ANSWER, Engine, Key, Query, Tally, check_name
 from outvote.votes import Alternative, VoteName, check_choice
 
@@ -156,7 +157,7 @@ class Scan:
 
     def variance(self, column: str, **options: Any) -> RobustEstimate:
         """Estimate the variance of a column; options as for `u_statistic`. It needs no shuffle of the rows."""
-        return self.u_statistic(column, kernel="variance", **options)
+        return self.u_statistic(column, kernel=VARIANCE, **options)
 
     def u_statistic(
         self,
