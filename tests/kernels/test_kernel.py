@@ -71,6 +71,14 @@ def test_bounds_and_names_are_kept():
     assert Kernel(Callable()).name == "kernel"
 
 
+def test_fit_keeps_what_is_known_about_the_kernel():
+    kernel = Kernel(lambda a, b: abs(a - b), bounds=(0, 9), zetas=(1.0, 2.0), columns=1, homogeneity=1)
+    ready = kernel.fit([np.arange(5.0)])
+    assert ready.vectorized
+    for field in ("degrees", "bounds", "name", "zetas", "columns", "homogeneity"):
+        assert getattr(ready, field) == getattr(kernel, field)
+
+
 @pytest.mark.parametrize(
     ("function", "degrees"),
     [(lambda a: a, 2), (lambda a, b, c: a, 2), (lambda a, b: a, (2, 1)), (math.sqrt, 2), (lambda a, *, b: a, 2)],

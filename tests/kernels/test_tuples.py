@@ -118,7 +118,7 @@ def test_a_block_whose_values_overflow_is_infinite(vectorized):
     kernel = Kernel(lambda a, b: a * b, vectorized=vectorized).fit([clean.reshape(-1)])
     values = kernel.aligned(z)
     np.testing.assert_allclose(values[[0, 2, 3]], kernel.aligned(clean)[[0, 2, 3]], rtol=1e-13)
-    assert np.isinf(values[1])  # infinities of both signs met there
+    assert np.isinf(values[1])  # the sum has infinite terms of both signs
 
 
 def test_an_average_may_be_finite_where_the_sum_overflows():

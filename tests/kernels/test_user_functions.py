@@ -50,7 +50,7 @@ def test_builtins_are_accepted(builtin):
 def test_a_function_that_treats_arrays_otherwise_gets_single_rows():
     z = np.random.default_rng(8).normal(size=30)
 
-    def centred(a, b):  # of arrays it subtracts the mean of the batch, of numbers their own
+    def centred(a, b):  # from arrays it subtracts the mean of the batch, from numbers themselves
         return (a - np.mean(a)) * (b - np.mean(b)) + a * b
 
     assert evaluate(Kernel(centred), z) == pytest.approx(average_over_tuples(lambda a, b: a * b, (2,), [z]))
@@ -145,7 +145,7 @@ def test_numba_functions_of_two_samples_and_asymmetric_ones():
         evaluate(Kernel(numba.njit(lambda a, b: a - b)), x)
 
 
-def refused(function, degrees=2, sample=None, **options):
+def estimate(function, degrees=2, sample=None, **options):
     z = np.random.default_rng(15).normal(size=30) if sample is None else sample
     kernel = Kernel(function, degrees, name="mine", **options)
     return ov.u_statistic(*(z + s for s in range(len(kernel.degrees))), kernel=kernel, contamination=0, n_blocks=1)
@@ -164,7 +164,7 @@ def refused(function, degrees=2, sample=None, **options):
 )
 def test_a_function_that_is_not_symmetric_is_refused(function, degrees, where, vectorized):
     with pytest.raises(ValueError, match=rf"'mine' is not symmetric .*swapping arguments {where} changes .*Average it"):
-        refused(function, degrees, vectorized=vectorized)
+        estimate(function, degrees, vectorized=vectorized)
 
 
 def test_asymmetry_is_found_where_nearly_all_rows_are_equal():
@@ -172,15 +172,15 @@ def test_asymmetry_is_found_where_nearly_all_rows_are_equal():
     z[:5] = 1.0
     for seed in range(5):
         with pytest.raises(ValueError, match="not symmetric"):
-            refused(lambda a, b: a * (1 - b), sample=np.random.default_rng(seed).permutation(z))
+            estimate(lambda a, b: a * (1 - b), sample=np.random.default_rng(seed).permutation(z))
     with pytest.raises(ValueError, match="not symmetric"):
-        refused(lambda a, b: a[0] * (1 - b[0]), sample=np.stack([z, z], axis=1))
+        estimate(lambda a, b: a[0] * (1 - b[0]), sample=np.stack([z, z], axis=1))
 
 
 def test_asymmetry_is_found_beside_an_infinite_value():
     z = np.array([1e200, -1e200, 1.0, 2.0, 3.0, 4.0])
     with pytest.raises(ValueError, match="not symmetric"):
-        refused(lambda a, b: (a * b) ** 2 + a, sample=z)
+        estimate(lambda a, b: (a * b) ** 2 + a, sample=z)
 
 
 def test_long_samples_are_tried_on_some_of_their_rows():
@@ -192,11 +192,11 @@ def test_long_samples_are_tried_on_some_of_their_rows():
 
 
 def test_a_symmetric_function_is_accepted_on_equal_rows():
-    assert refused(lambda a, b: a + b, sample=np.full(10, 3.0)).estimate == 6.0
+    assert estimate(lambda a, b: a + b, sample=np.full(10, 3.0)).estimate == 6.0
 
 
 def test_the_function_may_have_optional_arguments():
-    assert refused(lambda a, b, power=2: abs(a - b) ** power).estimate > 0
+    assert estimate(lambda a, b, power=2: abs(a - b) ** power).estimate > 0
 
 
 @pytest.mark.parametrize(
@@ -213,21 +213,21 @@ def test_the_function_may_have_optional_arguments():
 )
 def test_a_wrong_shape_and_nan_are_refused(function, vectorized, message):
     with pytest.raises(ValueError, match=message):
-        refused(function, vectorized=vectorized)
+        estimate(function, vectorized=vectorized)
 
 
 def test_nan_is_refused_on_tuples_that_were_not_tried():
     z = np.ones(2000)
     with pytest.raises(ValueError, match="'mine' returned NaN for a tuple of finite rows"):
-        refused(lambda a, b: np.where(a * b > 0, np.nan, 0.0) if len(a) > 12 else a * b, sample=z, vectorized=True)
+        estimate(lambda a, b: np.where(a * b > 0, np.nan, 0.0) if len(a) > 12 else a * b, sample=z, vectorized=True)
 
 
 @pytest.mark.parametrize("value", ["large", None, 1 + 2j, {"value": 1}])
 def test_values_must_be_real_numbers(value):
     with pytest.raises(TypeError, match=r"'mine' returned .* values; expected real numbers"):
-        refused(lambda a, b: value)
+        estimate(lambda a, b: value)
 
 
 def test_an_error_of_the_function_reaches_the_user():
     with pytest.raises(ZeroDivisionError):
-        refused(lambda a, b: 1 // 0)
+        estimate(lambda a, b: 1 // 0)

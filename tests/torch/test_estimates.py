@@ -1,5 +1,7 @@
 """Estimates on tensors: the numbers of numpy, on the tensors' own device."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -192,6 +194,11 @@ def test_a_library_kernel_under_another_name_keeps_its_tensor_forms(where, name,
     shape = (2,) if renamed.columns == 2 else ()
     samples = [rows(200 - 20 * s, *shape, seed=s) for s in range(len(renamed.degrees))]
     check_same(ov.u_statistic, *samples, kernel=renamed, grid=grid, contamination=2)
+
+
+def test_importing_the_kernels_does_not_import_torch():
+    code = "import sys, outvote.kernels; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_a_users_kernel_may_bring_its_own_tensor_form(where):

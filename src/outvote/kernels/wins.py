@@ -6,6 +6,7 @@ Mann-Whitney, with `below` = 2 it is twice that of the AUC. Counts are integers 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -168,31 +169,22 @@ def _count_in_order(x: Stack, y: Stack, *, x_first: bool) -> Counts:
     return near + far.astype(np.int64)
 
 
-MANN_WHITNEY = Kernel(
-    lambda x, y: x <= y,
-    degrees=(1, 1),
-    bounds=(0.0, 1.0),
-    vectorized=True,
-    name="mann-whitney",
-    columns=1,
-    aligned_form=partial(wins, below=1),
-    grid_form=partial(wins_grid, below=1),
-    count_form=partial(wins_counts, below=1),
-    tensor_form=torch_function("wins", below=1),
-    tensor_grid_form=torch_function("wins_grid", below=1),
-)
+def _kernel(function: Callable[[Any, Any], Any], name: str, below: int) -> Kernel:
+    return Kernel(
+        function,
+        degrees=(1, 1),
+        bounds=(0.0, 1.0),
+        vectorized=True,
+        name=name,
+        columns=1,
+        aligned_form=partial(wins, below=below),
+        grid_form=partial(wins_grid, below=below),
+        count_form=partial(wins_counts, below=below),
+        count_unit=1 / below,
+        tensor_form=torch_function("wins", below=below),
+        tensor_grid_form=torch_function("wins_grid", below=below),
+    )
 
-AUC = Kernel(
-    lambda x, y: (x < y) + (x == y) / 2,
-    degrees=(1, 1),
-    bounds=(0.0, 1.0),
-    vectorized=True,
-    name="auc",
-    columns=1,
-    aligned_form=partial(wins, below=2),
-    grid_form=partial(wins_grid, below=2),
-    count_form=partial(wins_counts, below=2),
-    count_unit=0.5,
-    tensor_form=torch_function("wins", below=2),
-    tensor_grid_form=torch_function("wins_grid", below=2),
-)
+
+MANN_WHITNEY = _kernel(lambda x, y: x <= y, "mann-whitney", below=1)
+AUC = _kernel(lambda x, y: (x < y) + (x == y) / 2, "auc", below=2)
