@@ -279,15 +279,15 @@ def means(bench: Bench) -> Iterator[Measured]:
 
 def mann_whitney(bench: Bench) -> Iterator[Measured]:
     """Mann-Whitney on every two blocks, with and without ties: two tables by tile and block, and their product."""
-    from outvote.torch.device.grids import _TILE, wins_grid
+    from outvote.torch.device.grids import TILE, count_wins
 
     n, n_blocks = (10**4, 10) if bench.quick else (10**7, 1000)
     for what in ("no ties", "ties"):
         x, y = (torch.randn(n_blocks, n // n_blocks, device=bench.device) for _ in range(2))
         if what == "ties":
             x, y = x.mul(100).round(), y.mul(100).round()
-        tiles = 2.0 * n / _TILE
-        seconds = bench.time(lambda x=x, y=y: wins_grid(x, y, ties=True), turns=5)
+        tiles = 2.0 * n / TILE
+        seconds = bench.time(lambda x=x, y=y: count_wins(x, y, ties=True), turns=5)
         yield Measured(
             f"Mann-Whitney, {n_blocks} x {n_blocks} blocks of {n // n_blocks}, {what}", seconds,
             tiles * 2 * n_blocks * 8 * 3 + 2 * n * 24, tiles * 2.0 * n_blocks**2, 1.0, 0.15, "of 0.15 s",

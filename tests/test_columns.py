@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import outvote as ov
 from outvote.blocks.partition import draw
 from outvote.estimate import block_values, u_statistic
-from outvote.kernels import closed_forms
 from outvote.votes import medians_of_counts
 
 matplotlib.use("Agg")
@@ -395,19 +394,3 @@ def test_histograms_are_the_same_compiled():
         values = np.random.default_rng(size).integers(0, 17, size=(3, size)).astype(np.uint8)
         expected = [np.bincount(row, minlength=17) for row in values]
         np.testing.assert_array_equal(compiled.histograms(values, 17), expected)
-
-
-@pytest.mark.parametrize("form", ["mann_whitney", "auc"])
-@pytest.mark.parametrize("sizes", [(3, 5), (5, 3), (1, 1), (200, 90), (300, 300)])
-def test_counts_of_columns_are_those_of_each(form, sizes):
-    """Small blocks have counters of a byte, larger ones wider, and the largest two tables."""
-    counts = getattr(closed_forms, f"{form}_counts")
-    x, y = rows(4, 3, sizes[0]), rows(4, 2, sizes[1], seed=1)
-    expected = [[[np.sum(a[:, None] < b) for b in v] for a in u] for u, v in zip(x, y, strict=True)]
-    ties = [[[np.sum(a[:, None] == b) for b in v] for a in u] for u, v in zip(x, y, strict=True)]
-    expected = np.array(expected) * (2 if form == "auc" else 1) + ties
-    for module in (None, pytest.importorskip("outvote._numba.functions")):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("outvote._numba.compiled", lambda seconds, module=module: module)
-            np.testing.assert_array_equal(counts(x, y), expected)
-            np.testing.assert_array_equal(counts(x.astype(np.float32), y.astype(np.float32)), expected)

@@ -17,7 +17,7 @@ from outvote.data.rows import read
 from outvote.estimate.mean import mean
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.u_statistic import u_statistic
-from outvote.kernels import closed_forms
+from outvote.kernels.kendall import kendall
 from outvote.kernels.kernel import Kernel
 
 Floats = NDArray[np.float64]
@@ -32,7 +32,7 @@ _CONCORDANCE = Kernel(
     True,
     "concordance",
     columns=2,
-    aligned_form=lambda stack: (1 + closed_forms.kendall(stack)) / 2,
+    aligned_form=lambda stack: (1 + kendall(stack)) / 2,
 )
 
 

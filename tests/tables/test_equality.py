@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import outvote as ov
 from outvote.blocks.hashing import hash_rows
-from outvote.kernels.kernel import KERNELS
+from outvote.kernels import KERNELS
 from outvote.tables.duckdb import DuckEngine
 from outvote.tables.frames import LazyEngine
 from outvote.tables.scan import Scan

@@ -1,4 +1,4 @@
-"""Long tensors dealt in one pass, and pairs of two samples counted on a grid."""
+"""Long tensors dealt in one pass."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outvote.kernels.closed_forms import mann_whitney_grid
 from outvote.torch import block_means
 from outvote.torch.device.deals import Deal, _units
-from outvote.torch.device.grids import wins_grid
 
 
 def seeded(seed=0):
@@ -92,27 +90,3 @@ def test_steps_meet_every_number():
     for n in (1, 2, 6, 97, 5000):
         for unit in _units(n, torch.device("cpu"))[:5].tolist():
             assert sorted(unit * k % n for k in range(n)) == list(range(n))
-
-
-@settings(deadline=None)
-@given(
-    shape=st.tuples(st.integers(1, 5), st.integers(1, 30), st.integers(1, 4), st.integers(1, 25)),
-    n_values=st.sampled_from([2, 10, 10**6]),
-    seed=st.integers(0, 99),
-)
-def test_grids_are_counted_exactly(shape, n_values, seed):
-    k_x, b_x, k_y, b_y = shape
-    rng = np.random.default_rng(seed)
-    x, y = rng.integers(n_values, size=(k_x, b_x)) / 2, rng.integers(n_values, size=(k_y, b_y)) / 2
-    stacks = torch.tensor(x), torch.tensor(y)
-    less, equal = x[:, None, :, None] < y[None, :, None, :], x[:, None, :, None] == y[None, :, None, :]
-    np.testing.assert_array_equal(wins_grid(*stacks, ties=False), less.sum((2, 3)))
-    np.testing.assert_array_equal(wins_grid(*stacks, ties=True), (less | equal).sum((2, 3)))
-
-
-def test_grids_of_several_tables(monkeypatch):
-    monkeypatch.setattr("outvote.torch.device.grids._TABLE", 300)
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(7, 90)), rng.normal(size=(5, 80))
-    found = wins_grid(torch.tensor(x), torch.tensor(y), ties=True).numpy() / (90 * 80)
-    np.testing.assert_allclose(found, mann_whitney_grid(x, y))

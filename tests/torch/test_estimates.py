@@ -1,11 +1,16 @@
 """Estimates on tensors: the numbers of numpy, on the tensors' own device."""
 
+import subprocess
+import sys
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 import outvote as ov
 from outvote.data import tensors as arrays
+from outvote.kernels import KERNELS
 from outvote.torch.device.deals import deal_long
 
 SAMPLES = {"one": (1000,), "pairs": (400, 2), "two": (600, 450), "vectors": (120, 90)}
@@ -159,6 +164,52 @@ def test_kernels_without_a_form(monkeypatch):
         ov.u_statistic(torch.arange(50.0), kernel=mine, contamination=1)
     with pytest.raises(TypeError, match="the samples are on cpu and the host"):
         ov.u_statistic(torch.arange(50.0), np.arange(50.0), kernel="auc", contamination=1)
+
+
+def root_of_range(*slots):
+    """A symmetric function that no kernel of the library computes."""
+    return np.ptp(slots, axis=0) ** 0.5
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_users_kernel_may_have_the_name_of_a_library_kernel(name):
+    own = ov.Kernel(root_of_range, KERNELS[name].degrees, name=name)
+    samples = [rows(200 - 20 * s, seed=s) for s in range(len(own.degrees))]
+    check_same(ov.u_statistic, *samples, kernel=own, n_blocks=20, partition="hash")
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_users_kernel_without_a_tensor_form_is_refused_on_a_device_whatever_its_name(name, monkeypatch):
+    monkeypatch.setattr(arrays, "on_device", arrays.is_tensor)
+    own = replace(KERNELS[name], function=root_of_range, tensor_form=None, tensor_grid_form=None)
+    samples = [torch.tensor(rows(200, 2) if own.columns == 2 else rows(200)) for _ in own.degrees]
+    with pytest.raises(TypeError, match=rf"kernel '{name}' has no form for tensors on cpu: pass x.cpu\(\), or one of"):
+        ov.u_statistic(*samples, kernel=own, contamination=1)
+
+
+@pytest.mark.parametrize("grid", ["full", "diagonal"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_library_kernel_under_another_name_keeps_its_tensor_forms(where, name, grid):
+    renamed = replace(KERNELS[name], name="mine")
+    shape = (2,) if renamed.columns == 2 else ()
+    samples = [rows(200 - 20 * s, *shape, seed=s) for s in range(len(renamed.degrees))]
+    check_same(ov.u_statistic, *samples, kernel=renamed, grid=grid, contamination=2)
+
+
+def test_importing_the_kernels_does_not_import_torch():
+    code = "import sys, outvote.kernels; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_users_kernel_may_bring_its_own_tensor_form(where):
+    squares = ov.Kernel(
+        lambda a, b: (a - b) ** 2, degrees=2, vectorized=True, tensor_form=lambda z: 2 * torch.var(z, dim=1)
+    )
+    check_same(ov.u_statistic, rows(200), kernel=squares, contamination=2)
+    products = ov.Kernel(
+        lambda a, b: a * b, degrees=(1, 1), vectorized=True, tensor_form=lambda x, y: x.mean(1) * y.mean(1)
+    )
+    check_same(ov.u_statistic, rows(200), rows(150, seed=1), kernel=products, grid="diagonal", contamination=2)
 
 
 def test_others_bring_tensors_to_the_host(where):

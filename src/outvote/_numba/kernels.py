@@ -1,4 +1,7 @@
-"""Kernels: see closed_forms.py and kernels.py."""
+"""Compiled forms of kernels, and compiled loops over pairs for a user's numba function.
+
+The files of `outvote.kernels` hold the numpy forms, and say when these are used.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,16 @@ from numpy.typing import NDArray
 
 from outvote._numba.jit import jit
 
-#: Columns of a tile of pairs: as many sums are kept, so that a processor can add several at once.
+#: Columns of a tile of pairs. Each column has a sum of its own, so that a processor can add several at once.
 _COLUMNS = 128
 _LARGEST = np.iinfo(np.int64).max
-#: A run of this many items is sorted by insertion before runs are merged.
+#: Runs of this many items are sorted by insertion before they are merged.
 _RUN = 16
 
 
 @jit
 def aligned_wins(x: NDArray[Any], y: NDArray[Any], below: int, tie: int) -> NDArray[np.int64]:
-    """Count `below` for each pair x < y and `tie` for each x = y, of the same block; blocks are sorted."""
+    """Count `below` for each pair x < y of the k-th blocks, and `tie` for each pair x = y; the blocks are sorted."""
     wins = np.zeros(len(x), dtype=np.int64)
     for k in range(len(x)):
         x_row, y_row = x[k], y[k]
@@ -51,9 +54,9 @@ def grid_wins(
 ) -> None:
     """Count `below` for each pair x < y and `tie` for each x = y, for every block of y (rows) and of x (columns).
 
-    `x` and `y` are sorted. Each y adds the counts of the x below it, block by block, to the row of its own block in
-    `narrow`, zeros of a small type that holds `most` such counts; a row that full is added to `wins`, and so is every
-    row in the end. No rows of `wins` are needed where `narrow` holds everything.
+    `x` and `y` are sorted. Each y adds the counts of the x below it, by block, to the row of its own block in `narrow`.
+    A row of `narrow` holds `most` additions; a full row is added to `wins` and set to zero, and so is every row in the
+    end. `wins` has no rows if `narrow` holds all additions.
     """
     counts = np.zeros(narrow.shape[1], dtype=narrow.dtype)
     added = np.zeros(narrow.shape[0], dtype=np.int64)
@@ -93,7 +96,7 @@ def grids_of_wins(
     wins: NDArray[np.int64],
     most: int,
 ) -> None:
-    """Do `grid_wins` for every column (first axis): its values block after block, and their order."""
+    """Call `grid_wins` for every column (first axis), given its values block after block, and their order."""
     for column in range(len(x)):
         x_values, x_block = x[column][x_order[column]], (x_order[column] // x_size).astype(np.int32)
         y_values, y_block = y[column][y_order[column]], (y_order[column] // y_size).astype(np.int32)
@@ -102,7 +105,10 @@ def grids_of_wins(
 
 @jit
 def leading_bits(values: NDArray[np.float64], numbers: int) -> NDArray[np.int64]:
-    """Integers in the order of the values, up to the bits set in `numbers`, which hold the number of the value."""
+    """Return integers in the order of the values: their leading bits, and the number of the value in the last bits.
+
+    `numbers` has the last bits set.
+    """
     bits = values.view(np.int64)
     keys = np.empty_like(bits)
     for i in range(len(bits)):
@@ -113,9 +119,9 @@ def leading_bits(values: NDArray[np.float64], numbers: int) -> NDArray[np.int64]
 
 @jit
 def settle(values: NDArray[np.float64], keys: NDArray[np.int64], numbers: int, moves: int) -> NDArray[np.float64]:
-    """Return the values in order, given the sorted keys of `leading_bits`, and leave their numbers in `keys`.
+    """Sort the values, given the sorted keys of `leading_bits`, and leave their numbers in `keys`.
 
-    Neighbours that share these bits may have to be moved; nothing is returned where that takes too many moves.
+    Neighbours with equal leading bits may have to be moved. If that takes more than `moves` moves, the result is empty.
     """
     ordered = np.empty_like(values)
     for i in range(len(keys)):
@@ -133,6 +139,7 @@ def settle(values: NDArray[np.float64], keys: NDArray[np.int64], numbers: int, m
 
 @jit
 def _empty(counters: NDArray[Any], totals: NDArray[np.int64]) -> None:
+    """Add the counters to the totals, and set them to zero."""
     for k in range(len(totals)):
         totals[k] += np.int64(counters[k])
         counters[k] = 0
@@ -159,8 +166,8 @@ def concordance_by_rank(
 ) -> NDArray[np.int64]:
     """Sum the signs of (x - x')(y - y') over the pairs of each block, given the order of x and that of y.
 
-    The sum is all pairs - tied in x - tied in y + tied in both - 2·discordant. `ranks` is room for those of one block;
-    discordant pairs are counted one by one or by merging.
+    The sum is all pairs - tied in x - tied in y + tied in both - 2·discordant. `ranks` is an array for the ranks of one
+    block. Discordant pairs are counted one by one (`by_pairs`) or by a merge sort.
     """
     totals = np.zeros(len(x), dtype=np.int64)
     n_rows = x.shape[1]
@@ -170,7 +177,7 @@ def concordance_by_rank(
     spare = np.empty_like(ranks)
     for k in range(len(x)):
         total = n_rows * (n_rows - 1) // 2
-        # Equal x share the place of the first of them.
+        # Equal x share the place of the first one.
         start = 0
         for place in range(n_rows):
             row = x_order[k, place]
@@ -179,7 +186,7 @@ def concordance_by_rank(
             total -= place - start
             first[row] = start
             free[place] = place
-        # Rows in order of x, then of y: dealt to their places in order of y.
+        # Put the rows in the order of x, and of y among equal x, by going through them in the order of y.
         start = 0
         for number in range(n_rows):
             row = y_order[k, number]
@@ -199,7 +206,7 @@ def concordance_by_rank(
 
 @jit
 def _inversions_of_pairs(ranks: NDArray[Any]) -> int:
-    """Count the pairs i < j with a larger rank at i; numbers of 16 bits, for at most 2¹⁵ of them."""
+    """Count the pairs i < j with a larger rank at i, with counters of 16 bits: for at most 2¹⁵ ranks."""
     total = 0
     for i in range(1, len(ranks)):
         rank = ranks[i]
@@ -245,62 +252,67 @@ def _inversions_by_merging(ranks: NDArray[Any], spare: NDArray[Any]) -> int:
 @lru_cache(maxsize=64)
 def sums_within(function: Callable[..., Any]) -> Callable[..., NDArray[np.float64]]:
     """Compile the sum of a user's numba function over the pairs of rows of each block."""
+    add_rows = _adding_rows(function)
 
     @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
-    def over(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    def sums(z: NDArray[np.float64]) -> NDArray[np.float64]:
         totals = np.zeros(len(z))
-        sums = np.zeros(_COLUMNS)
+        by_column = np.zeros(_COLUMNS)
         for k in range(len(z)):
             row = z[k]
             for low in range(0, len(row), _COLUMNS):
                 columns = row[low : low + _COLUMNS]
-                sums[: len(columns)] = 0.0
-                for i in range(0, low, 4):  # low is a multiple of 4
-                    a, b, c, d = row[i], row[i + 1], row[i + 2], row[i + 3]
-                    for j in range(len(columns)):
-                        w = columns[j]
-                        sums[j] += (1.0 * function(a, w) + 1.0 * function(b, w)) + (
-                            1.0 * function(c, w) + 1.0 * function(d, w)
-                        )
+                by_column[: len(columns)] = 0.0
+                add_rows(row[:low], columns, by_column)
                 for i in range(len(columns) - 1):
                     right = columns[i + 1 :]
                     for j in range(len(right)):
-                        sums[j] += 1.0 * function(columns[i], right[j])
+                        by_column[j] += 1.0 * function(columns[i], right[j])
                 for j in range(len(columns)):
-                    totals[k] += sums[j]
+                    totals[k] += by_column[j]
         return totals
 
-    return over
+    return sums
 
 
 @lru_cache(maxsize=64)
 def sums_across(function: Callable[..., Any]) -> Callable[..., NDArray[np.float64]]:
     """Compile the sum of a user's numba function over the pairs of rows of two blocks, for given pairs of blocks."""
+    add_rows = _adding_rows(function)
 
     @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
-    def over(
+    def sums(
         x: NDArray[np.float64], y: NDArray[np.float64], x_blocks: NDArray[np.int64], y_blocks: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         totals = np.zeros(len(x_blocks))
-        sums = np.zeros(_COLUMNS)
-        whole = x.shape[1] // 4 * 4
+        by_column = np.zeros(_COLUMNS)
         for k in range(len(totals)):
             x_row, y_row = x[x_blocks[k]], y[y_blocks[k]]
             for low in range(0, len(y_row), _COLUMNS):
                 columns = y_row[low : low + _COLUMNS]
-                sums[: len(columns)] = 0.0
-                for i in range(0, whole, 4):
-                    a, b, c, d = x_row[i], x_row[i + 1], x_row[i + 2], x_row[i + 3]
-                    for j in range(len(columns)):
-                        w = columns[j]
-                        sums[j] += (1.0 * function(a, w) + 1.0 * function(b, w)) + (
-                            1.0 * function(c, w) + 1.0 * function(d, w)
-                        )
-                for i in range(whole, len(x_row)):
-                    for j in range(len(columns)):
-                        sums[j] += 1.0 * function(x_row[i], columns[j])
+                by_column[: len(columns)] = 0.0
+                add_rows(x_row, columns, by_column)
                 for j in range(len(columns)):
-                    totals[k] += sums[j]
+                    totals[k] += by_column[j]
         return totals
 
-    return over
+    return sums
+
+
+@lru_cache(maxsize=64)
+def _adding_rows(function: Callable[..., Any]) -> Callable[..., None]:
+    """Compile the sum of a function over all rows with each column, four rows at a time."""
+
+    @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+    def add_rows(rows: NDArray[np.float64], columns: NDArray[np.float64], sums: NDArray[np.float64]) -> None:
+        whole = len(rows) // 4 * 4
+        for i in range(0, whole, 4):
+            a, b, c, d = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+            for j in range(len(columns)):
+                w = columns[j]
+                sums[j] += (1.0 * function(a, w) + 1.0 * function(b, w)) + (1.0 * function(c, w) + 1.0 * function(d, w))
+        for i in range(whole, len(rows)):
+            for j in range(len(columns)):
+                sums[j] += 1.0 * function(rows[i], columns[j])
+
+    return add_rows

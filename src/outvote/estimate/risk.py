@@ -19,7 +19,7 @@ from outvote.estimate.mean import mean
 from outvote.estimate.request import Allowed
 from outvote.estimate.result import Interval, RobustEstimate
 from outvote.estimate.u_statistic import u_statistic
-from outvote.kernels.kernel import Kernel, kernel_of
+from outvote.kernels import Kernel, kernel_of
 from outvote.votes.search import odd_grid
 
 

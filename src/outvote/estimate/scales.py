@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from outvote.blocks.partition import Partition, blocks_by_size
 from outvote.data.tensors import is_tensor, rows_of, to_host
-from outvote.kernels import KERNELS
+from outvote.kernels.variance import VARIANCE
 from outvote.votes import mad, median_of
 
 Floats = NDArray[np.float64]
@@ -81,10 +81,10 @@ class SpreadOfRows:
         if is_tensor(rows):
             from outvote.torch.device.kernels import on_tensors
 
-            return float(median_of(on_tensors(KERNELS["variance"], [rows], [self.dealt], "full")))
+            return float(median_of(on_tensors(VARIANCE, [rows], [self.dealt], "full")))
         values, rows = np.empty(len(self.dealt)), rows.astype(np.float64)
         for blocks in blocks_by_size([self.dealt]):
-            values[blocks] = KERNELS["variance"].aligned(self.dealt.stack(rows, blocks))
+            values[blocks] = VARIANCE.aligned(self.dealt.stack(rows, blocks))
         return float(median_of(values))
 
 
@@ -144,7 +144,7 @@ def robust_sd(rows: NDArray[Any], n_corrupt: int, seed: int, order: NDArray[np.i
         n_blocks = min(n_rows // 2, 4 * n_corrupt + math.ceil(4 * math.sqrt(n_corrupt)) + 9)
         size = n_rows // n_blocks
         stack = columns[order[: size * n_blocks]].astype(np.float64, copy=False).T.reshape(-1, size)
-        variances = KERNELS["variance"].aligned(stack).reshape(columns.shape[1], -1).T
+        variances = VARIANCE.aligned(stack).reshape(columns.shape[1], -1).T
         sd = np.sqrt(median_of(variances) / _median_of_normal_variance(size))
     return np.where(sd > 0, sd, math.inf).reshape(rows.shape[1:])
 

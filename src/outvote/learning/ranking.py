@@ -17,7 +17,7 @@ from outvote.blocks.plan import BlockPlan, GridPlan
 from outvote.contamination import Contamination
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.risk import certify_risk
-from outvote.kernels import closed_forms
+from outvote.kernels.kendall import kendall
 from outvote.kernels.kernel import Kernel
 from outvote.learning.base import Fitting, RobustLearner, _given_blocks
 from outvote.learning.dealing import Cell
@@ -397,7 +397,7 @@ def concordance(scores: Array, y: Array) -> float:
     untied = _untied(y)
     if not untied:
         raise ValueError("y is constant: no pair has an order")
-    tau = float(closed_forms.kendall(np.stack([scores, y], axis=-1)[None])[0]) * len(y) * (len(y) - 1) / 2
+    tau = float(kendall(np.stack([scores, y], axis=-1)[None])[0]) * len(y) * (len(y) - 1) / 2
     return (1 + tau / untied) / 2
 
 

@@ -25,6 +25,7 @@ from outvote.estimate.u_statistic import kernel_assumptions
 from outvote.estimate.voting import Part, conclude
 from outvote.estimate.voting import vote as let_vote
 from outvote.kernels import Kernel, kernel_of
+from outvote.kernels.variance import VARIANCE
 from outvote.tables.engine import ANSWER, Engine, Key, Query, Tally
 from outvote.votes import Alternative, Terms
 
@@ -160,7 +161,7 @@ class Scan:
 
     def variance(self, column: str, **options: Any) -> RobustEstimate:
         """Estimate the variance of a column; options as for `u_statistic`. It needs no shuffle of the rows."""
-        return self.u_statistic(column, kernel="variance", **options)
+        return self.u_statistic(column, kernel=VARIANCE, **options)
 
     def u_statistic(
         self,
@@ -194,12 +195,12 @@ class Scan:
         assumed = kernel_assumptions(assume, 1, named)
         terms = request.terms.about(assumed[0], named.degrees)
         tally = self._checked(query, request)[()]
-        plan = request.plan((_usable(tally, request),), terms)
+        n_rows, vectors = _usable(tally, request), not isinstance(column, str)
+        named.check([np.broadcast_to(0.0, (n_rows, len(query.columns)) if vectors else (n_rows,))])
+        plan = request.plan((n_rows,), terms)
         assert isinstance(plan, BlockPlan)
         _check_certain(tally, request, plan.n_corrupt, plan.n_rows)
-        sizes, values = self._block_values(
-            query, named, plan.n_blocks, request.seed, vectors=not isinstance(column, str)
-        )
+        sizes, values = self._block_values(query, named, plan.n_blocks, request.seed, vectors=vectors)
         keep = sizes >= plan.degree
         plan = voters(plan, sizes, keep)
         sizes, values = sizes[keep], values[keep]
@@ -222,16 +223,14 @@ class Scan:
     ) -> tuple[Any, Any]:
         """Evaluate the kernel on each block; return the rows and the value of each, NaN where it has too few rows."""
         sizes, values = np.zeros(n_blocks, dtype=np.int64), np.full(n_blocks, np.nan)
-        if kernel.name == "variance":
+        if kernel.moment_form is not None:
             summary = self._engine.summaries(query, {(): n_blocks}, seed)[()]
             sizes[:] = summary.counts
-            np.divide(summary.m2.reshape(-1), sizes - 1, out=values, where=sizes > 1)
-            return sizes, values
+            return sizes, kernel.moment_form(sizes, summary.m2.reshape(-1))
         for _, block, rows in self._engine.blocks(query, {(): n_blocks}, seed):
             sizes[block] = len(rows)
             stack = rows if vectors else rows[:, 0]
             if len(rows) >= kernel.degrees[0]:
-                kernel.check([stack])
                 values[block] = kernel.fit([stack]).aligned(stack[None])[0]
         return sizes, values
 

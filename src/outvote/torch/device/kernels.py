@@ -1,13 +1,14 @@
-"""The named kernels on blocks of tensors: closed_forms.py again, in the array API, where the rows are.
+"""Evaluate kernels on blocks of tensors that stay on their device.
 
-Counts are exact; other values are those of numpy to rounding. Blocks whose values are so large or small that something
-may have overflowed are evaluated again on the host.
+The functions without an underscore are the tensor forms that `outvote.kernels` names. They are written against the
+array API. Counts are exact; other values equal those of numpy up to rounding. Blocks whose values are so large or small
+that something may have overflowed are evaluated again on the host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,16 @@ from numpy.typing import NDArray
 
 from outvote.blocks.partition import Indices, Partition, blocks_by_size
 from outvote.data.tensors import is_tensor, namespace, rows_of, to_host
-from outvote.kernels.kernel import Kernel
-from outvote.torch.device.grids import wins_grid
+from outvote.kernels import KERNELS, Kernel
+from outvote.kernels.distances import gap_weights
+from outvote.kernels.stacks import batches, n_pairs
+from outvote.torch.device.grids import count_wins
 
 #: Numbers in one temporary tensor.
-_TILE = 2**24
+_NUMBERS_AT_ONCE = 2**24
 #: Rows on each side of a tile of pairs.
 _SIDE = 2048
-#: Beyond this size, and below its inverse, a value is not trusted.
+#: A value beyond this size, or below its inverse, may come from an overflow.
 _ORDINARY = 1e200
 
 
@@ -36,39 +39,37 @@ def means_of_tensor(x: Any, dealt: Partition) -> Any:
 
 
 def on_tensors(kernel: Kernel, rows: Sequence[Any], dealt: Sequence[Partition], grid: str) -> NDArray[np.float64]:
-    """Evaluate a U-statistic on blocks, where the rows are; the values come to the host."""
+    """Evaluate a U-statistic on blocks, on the device of the rows, and bring the values to the host."""
     devices = {str(x.device) if is_tensor(x) else "the host" for x in rows}
     if len(devices) > 1:
         raise TypeError(f"the samples are on {' and '.join(sorted(devices))}: put them on one device")
-    if kernel.name not in _ALIGNED or kernel.aligned_form is None:
+    full = grid == "full" and len(rows) > 1
+    form = kernel.tensor_grid_form if full else kernel.tensor_form
+    if form is None:
         raise TypeError(
             f"kernel {kernel.name!r} has no form for tensors on {devices.pop()}: pass x.cpu(), or one of "
-            f"{', '.join(map(repr, _ALIGNED))}"
+            f"{', '.join(repr(name) for name, named in KERNELS.items() if named.tensor_form)}"
         )
-    full = grid == "full" and len(rows) > 1
-    form = (_ACROSS if full else _ALIGNED)[kernel.name]
-    if isinstance(kernel.aligned_form, partial):  # mmd, with its bandwidth
-        form = partial(form, width=kernel.aligned_form.keywords["bandwidth"])
     values = np.empty(tuple(map(len, dealt)) if full else len(dealt[0]))
-    groups = [list(blocks_by_size([part])) for part in dealt] if full else [list(blocks_by_size(dealt))]
-    for first in groups[0]:
-        for second in groups[-1] if full else [first]:
-            chosen = (first, second)[: len(rows)]
-            stacks = [_stack(x, part, blocks) for x, part, blocks in zip(rows, dealt, chosen, strict=True)]
-            found = to_host(form(*stacks))
-            sizes = np.abs(found)
-            unclear = np.nonzero(~((sizes < _ORDINARY) & (sizes > 1 / _ORDINARY)))
-            if len(unclear[0]) and kernel.homogeneity is not None:
-                cells = unclear if full else unclear * len(rows)
-                found[unclear] = kernel.aligned(
-                    *(to_host(rows_of(stack, cell)) for stack, cell in zip(stacks, cells, strict=True))
-                )
-            values[np.ix_(*chosen) if full else first] = found
+    groups: Iterable[tuple[Indices, ...]] = ((blocks,) * len(rows) for blocks in blocks_by_size(dealt))
+    if full:
+        groups = itertools.product(*(blocks_by_size([part]) for part in dealt))
+    for chosen in groups:
+        stacks = [_stack(x, part, blocks) for x, part, blocks in zip(rows, dealt, chosen, strict=True)]
+        found = to_host(form(*stacks))
+        sizes = np.abs(found)
+        unclear = np.nonzero(~((sizes < _ORDINARY) & (sizes > 1 / _ORDINARY)))
+        if len(unclear[0]) and kernel.homogeneity is not None:
+            cells = unclear if full else unclear * len(rows)
+            found[unclear] = kernel.aligned(
+                *(to_host(rows_of(stack, cell)) for stack, cell in zip(stacks, cells, strict=True))
+            )
+        values[np.ix_(*chosen) if full else chosen[0]] = found
     return values
 
 
 def _stack(x: Any, part: Partition, blocks: Indices) -> Any:
-    """The rows of some blocks of one size, (blocks, size, …)."""
+    """Take the rows of some blocks of one size, (blocks, size, …)."""
     if part.order is None and len(blocks) == len(part):
         return x[: len(part) * int(part.sizes[0])].reshape(len(part), -1, *x.shape[1:])
     numbers = part.stack(np.arange(len(x)), blocks)
@@ -79,76 +80,106 @@ def _double(z: Any) -> Any:
     return namespace(z).astype(z, namespace(z).float64)
 
 
-def _variance(z: Any) -> Any:
-    xp, z = namespace(z), _double(z)
+# --- one sample -------------------------------------------------------------------------------------------
+
+
+def variance(z: Any) -> Any:
+    """Compute the unbiased variance of each block."""
+    centred = _centred(z)
+    return namespace(z).sum(centred * centred, axis=1) / (z.shape[1] - 1)
+
+
+def covariance(z: Any) -> Any:
+    """Compute the unbiased covariance of the two columns of each block."""
+    centred = _centred(z)
+    return namespace(z).sum(centred[..., 0] * centred[..., 1], axis=1) / (z.shape[1] - 1)
+
+
+def _centred(z: Any) -> Any:
+    """Subtract the block mean; one of the rows is subtracted first, so that a large offset costs no digits."""
+    z = _double(z)
     centred = z - z[:, :1]
-    centred = centred - xp.mean(centred, axis=1, keepdims=True)
-    return xp.sum(centred * centred, axis=1) / (z.shape[1] - 1)
+    return centred - namespace(z).mean(centred, axis=1, keepdims=True)
 
 
-def _covariance(z: Any) -> Any:
-    xp, z = namespace(z), _double(z)
-    centred = z - z[:, :1]
-    centred = centred - xp.mean(centred, axis=1, keepdims=True)
-    return xp.sum(centred[..., 0] * centred[..., 1], axis=1) / (z.shape[1] - 1)
-
-
-def _gini(z: Any) -> Any:
+def gini(z: Any) -> Any:
+    """Compute the mean difference of each block from the gaps between its sorted rows."""
     xp, n_rows = namespace(z), z.shape[1]
     ordered = _double(xp.sort(z, axis=1))
     below = _double(xp.arange(1, n_rows, device=z.device))
-    return (ordered[:, 1:] - ordered[:, :-1]) @ (below * (n_rows - below) / _pairs(n_rows))
+    return (ordered[:, 1:] - ordered[:, :-1]) @ (below * (n_rows - below) / n_pairs(n_rows))
 
 
-def _wilcoxon(z: Any) -> Any:
-    """In order of size, positive first among equals, a positive row wins against all before it."""
+def wilcoxon(z: Any) -> Any:
+    """Compute the share of pairs with z + z' > 0, by sorting |z|.
+
+    In the order of |z|, positive rows first among equals, a positive row has a positive sum with every row before it.
+    """
     xp = namespace(z)
     first = xp.argsort(xp.astype(z <= 0, xp.int8), axis=1, stable=True)
     z = xp.take_along_axis(z, first, axis=1)
     order = xp.argsort(xp.abs(z), axis=1, stable=True)
     positive = xp.take_along_axis(z, order, axis=1) > 0
     places = xp.arange(z.shape[1], device=z.device)
-    return _double(xp.sum(xp.where(positive, places, 0), axis=1)) / _pairs(z.shape[1])
+    return _double(xp.sum(xp.where(positive, places, 0), axis=1)) / n_pairs(z.shape[1])
 
 
-def _kendall(z: Any) -> Any:
-    """All pairs of a block, a tile of blocks at a time."""
+def kendall(z: Any) -> Any:
+    """Compute Kendall's tau-a from all pairs of each block, a few blocks at a time."""
     xp, (n_blocks, n_rows) = namespace(z), z.shape[:2]
     found = []
-    for low in range(0, n_blocks, max(1, _TILE // n_rows**2)):
-        part = z[low : low + max(1, _TILE // n_rows**2)]
+    for batch in batches(n_blocks, n_rows**2, _NUMBERS_AT_ONCE):
+        part = z[batch]
         x, y = (xp.sign(part[:, :, None, j] - part[:, None, :, j]) for j in (0, 1))
         found.append(xp.sum(x * y, axis=(1, 2), dtype=xp.float64) / 2)
-    return xp.concat(found) / _pairs(n_rows)
+    return xp.concat(found) / n_pairs(n_rows)
 
 
-def _wins(x: Any, y: Any, *, ties: bool) -> Any:
+# --- pairs of two samples: a pair x < y counts `below`, a tie counts 1 ------------------------------------
+
+
+def wins(x: Any, y: Any, *, below: int) -> Any:
+    """Compute the share of pairs that y wins, for the k-th blocks."""
+    return _share(_count_aligned, x, y, below)
+
+
+def wins_grid(x: Any, y: Any, *, below: int) -> Any:
+    """Compute the share of pairs that y wins, for every block of x and every block of y."""
+    return _share(count_wins, x, y, below)
+
+
+def _share(count: Callable[..., Any], x: Any, y: Any, below: int) -> Any:
+    counts = count(x, y, ties=True)
+    if below > 1:
+        counts = counts + (below - 1) * count(x, y, ties=False)
+    return _double(counts) / (below * x.shape[1] * y.shape[1])
+
+
+def _count_aligned(x: Any, y: Any, *, ties: bool) -> Any:
     """Count the pairs x < y of each block, and the pairs x = y too if `ties`."""
     xp, n_x, n_y = namespace(x), x.shape[1], y.shape[1]
     both = xp.concat([x, y] if ties else [y, x], axis=1)
     order = xp.argsort(both, axis=1, stable=True)
     is_y = (order >= n_x) if ties else (order < n_y)
     places = xp.arange(n_x + n_y, device=x.device)
-    return xp.sum(xp.where(is_y, places, 0), axis=1) - n_y * (n_y - 1) // 2
+    return xp.sum(xp.where(is_y, places, 0), axis=1) - n_pairs(n_y)
 
 
-def _mann_whitney(x: Any, y: Any) -> Any:
-    return _double(_wins(x, y, ties=True)) / (x.shape[1] * y.shape[1])
+# --- distances between two samples ------------------------------------------------------------------------
 
 
-def _auc(x: Any, y: Any) -> Any:
-    return _double(_wins(x, y, ties=True) + _wins(x, y, ties=False)) / (2 * x.shape[1] * y.shape[1])
+def mmd(x: Any, y: Any, *, bandwidth: float) -> Any:
+    """Compute the squared maximum mean discrepancy of the k-th blocks."""
+    return _two_sample(_vectors(x), _vectors(y), _gaussian, 1.0, bandwidth)
 
 
-def _mann_whitney_grid(x: Any, y: Any) -> Any:
-    return _double(wins_grid(x, y, ties=True)) / (x.shape[1] * y.shape[1])
+def mmd_grid(x: Any, y: Any, *, bandwidth: float) -> Any:
+    """Compute the squared maximum mean discrepancy of every block of x and every block of y."""
+    return _two_sample_grid(_vectors(x), _vectors(y), _gaussian, 1.0, bandwidth)
 
 
-def _auc_grid(x: Any, y: Any) -> Any:
-    return _double(wins_grid(x, y, ties=True) + wins_grid(x, y, ties=False)) / (2 * x.shape[1] * y.shape[1])
-
-
-def _energy(x: Any, y: Any) -> Any:
+def energy(x: Any, y: Any) -> Any:
+    """Compute the energy distance of the k-th blocks; by sorting in one dimension."""
     if x.ndim == 3:
         return _two_sample(x, y, _root, -1.0, 1.0)
     xp, n_x, n_y = namespace(x), x.shape[1], y.shape[1]
@@ -157,28 +188,15 @@ def _energy(x: Any, y: Any) -> Any:
     ordered = xp.take_along_axis(both, order, axis=1)
     x_below = _double(xp.cumulative_sum(xp.astype(order < n_x, xp.int64), axis=1)[:, :-1])
     y_below = _double(xp.arange(1, n_x + n_y, device=x.device)) - x_below
-    x_above, y_above = n_x - x_below, n_y - y_below
-    weights = (
-        2 * (x_below * y_above + y_below * x_above) / (n_x * n_y)
-        - x_below * x_above / _pairs(n_x)
-        - y_below * y_above / _pairs(n_y)
-    )
-    return xp.sum((ordered[:, 1:] - ordered[:, :-1]) * weights, axis=1)
+    return xp.sum((ordered[:, 1:] - ordered[:, :-1]) * gap_weights(x_below, y_below, n_x, n_y), axis=1)
 
 
-def _mmd(x: Any, y: Any, *, width: float) -> Any:
-    return _two_sample(_vectors(x), _vectors(y), _gaussian, 1.0, width)
-
-
-def _energy_grid(x: Any, y: Any) -> Any:
+def energy_grid(x: Any, y: Any) -> Any:
+    """Compute the energy distance of every block of x and every block of y."""
     if x.ndim == 3:
         return _two_sample_grid(x, y, _root, -1.0, 1.0)
     xp = namespace(x)
-    return xp.stack([_energy(xp.broadcast_to(block, (len(y), len(block))), y) for block in x])
-
-
-def _mmd_grid(x: Any, y: Any, *, width: float) -> Any:
-    return _two_sample_grid(_vectors(x), _vectors(y), _gaussian, 1.0, width)
+    return xp.stack([energy(xp.broadcast_to(block, (len(y), len(block))), y) for block in x])
 
 
 def _two_sample(x: Any, y: Any, function: Callable[[Any], Any], sign: float, width: float) -> Any:
@@ -189,29 +207,28 @@ def _two_sample(x: Any, y: Any, function: Callable[[Any], Any], sign: float, wid
 def _two_sample_grid(x: Any, y: Any, function: Callable[[Any], Any], sign: float, width: float) -> Any:
     xp = namespace(x)
     x_within, y_within = _within(x, function, width), _within(y, function, width)
-    n_pairs = x.shape[1] * y.shape[1]
-    across = [_sums(xp.broadcast_to(block, (len(y), *block.shape)), y, function, width) / n_pairs for block in x]
+    pairs_across = x.shape[1] * y.shape[1]
+    across = [_sums(xp.broadcast_to(block, (len(y), *block.shape)), y, function, width) / pairs_across for block in x]
     return sign * (x_within[:, None] + y_within - 2 * xp.stack(across))
 
 
 def _within(z: Any, function: Callable[[Any], Any], width: float) -> Any:
-    """Mean of function(‖z - z'‖²/width²) over the pairs inside each block: all of them less those of equals."""
+    """Average function(‖z - z'‖²/width²) over the pairs inside each block: all ordered pairs, less the equal ones."""
     xp, n_rows = namespace(z), z.shape[1]
     zero = function(xp.zeros((1,), dtype=xp.float64, device=z.device))
-    return (_sums(z, z, function, width) - n_rows * zero) / (2 * _pairs(n_rows))
+    return (_sums(z, z, function, width) - n_rows * zero) / (2 * n_pairs(n_rows))
 
 
 def _sums(x: Any, y: Any, function: Callable[[Any], Any], width: float) -> Any:
-    """Sum of function(‖x - y‖²/width²) over the pairs of each block of x with the same block of y."""
+    """Sum function(‖x - y‖²/width²) over the pairs of each block of x with the same block of y."""
     xp, (n_blocks, n_x), n_y = namespace(x), x.shape[:2], y.shape[1]
     side = min(_SIDE, max(n_x, n_y))
-    step = max(1, _TILE // side**2)
     totals = []
-    for low in range(0, n_blocks, step):
-        total = xp.zeros((min(step, n_blocks - low),), dtype=xp.float64, device=x.device)
+    for batch in batches(n_blocks, side**2, _NUMBERS_AT_ONCE):
+        total = xp.zeros((len(x[batch]),), dtype=xp.float64, device=x.device)
         for top in range(0, n_x, side):
             for left in range(0, n_y, side):
-                a, b = (_double(z[low : low + step, at : at + side]) for z, at in ((x, top), (y, left)))
+                a, b = (_double(z[batch, at : at + side]) for z, at in ((x, top), (y, left)))
                 squares = 0.0
                 for column in range(x.shape[2]):
                     squares = squares + ((a[:, :, None, column] - b[:, None, :, column]) / width) ** 2
@@ -230,26 +247,3 @@ def _gaussian(squares: Any) -> Any:
 
 def _vectors(z: Any) -> Any:
     return z if z.ndim == 3 else z[..., None]
-
-
-def _pairs(n_rows: int) -> float:
-    return n_rows * (n_rows - 1) / 2
-
-
-_ALIGNED: dict[str, Callable[..., Any]] = {
-    "variance": _variance,
-    "covariance": _covariance,
-    "gini": _gini,
-    "wilcoxon": _wilcoxon,
-    "kendall": _kendall,
-    "mann-whitney": _mann_whitney,
-    "auc": _auc,
-    "energy": _energy,
-    "mmd": _mmd,
-}
-_ACROSS: dict[str, Callable[..., Any]] = {
-    "mann-whitney": _mann_whitney_grid,
-    "auc": _auc_grid,
-    "energy": _energy_grid,
-    "mmd": _mmd_grid,
-}

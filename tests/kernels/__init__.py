@@ -1,0 +1,1 @@
+"""Tests of outvote.kernels, one file for each module."""

@@ -1,0 +1,11 @@
+"""Fixtures of the tests of kernels."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def numpy_alone(monkeypatch):
+    """Compute without numba: test_compiled_forms.py compares the compiled forms with these."""
+    monkeypatch.setattr("outvote._numba.compiled", lambda seconds: None)
