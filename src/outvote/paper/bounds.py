@@ -359,13 +359,7 @@ def bound(
     572 blocks leave 1 row(s) for a kernel of degree 2; the harmonic mapping has room for at most 166 corrupt rows
     """
     case = _check(statement, claim, n, n_outliers, mapping, scale, degree, (delta, log_delta, confidence))
-    for name, value, used in (
-        ("growth", growth, case.claim == 3),
-        ("vc_dim", vc_dim, statement in _UNPROVED),
-        ("covering", covering, statement == "entropy"),
-    ):
-        if value is not None and not used:
-            raise ValueError(f"{name}={value} has no part in claim {case.claim} of {statement!r}: leave it out")
+    _check_unused(case, statement, growth=growth, vc_dim=vc_dim, covering=covering)
     extra = _class_size(statement, vc_dim, covering, case.n)
     budget = None if growth is None else _outlier_budget(growth, case)
 
@@ -383,12 +377,8 @@ def bound(
 
     delivered = settle(case.requested, low, high, clamp)
     if delivered is None:
-        note = f"delta is out of range: {range_text(low, high)}"
-        if low <= high:
-            above = case.requested > high
-            note += "; clamp=True delivers a higher confidence" if above else "; take a larger delta"
-        counts = None if plan else least
-        return case.certificate(math.inf, "none", case.requested, counts, (low, high), [note])
+        note = _out_of_range_note(case.requested, low, high)
+        return case.certificate(math.inf, "none", case.requested, None if plan else least, (low, high), [note])
     notes = []
     if delivered < case.requested:
         notes.append(f"a higher confidence than asked for: {range_text(low, high)}")
@@ -410,3 +400,18 @@ def bound(
         notes.append(f"no better than the trivial {trivial:g}")
     provenance: Provenance = "as stated" if statement in _UNPROVED else "certified"
     return case.certificate(radius, provenance, delivered, counts, (low, high), notes)
+
+
+def _check_unused(case: _Case, statement: str, **options: object) -> None:
+    """Refuse an option that the statement does not use."""
+    used = {"growth": case.claim == 3, "vc_dim": statement in _UNPROVED, "covering": statement == "entropy"}
+    for name, value in options.items():
+        if value is not None and not used[name]:
+            raise ValueError(f"{name}={value} has no part in claim {case.claim} of {statement!r}: leave it out")
+
+
+def _out_of_range_note(requested: float, low: float, high: float) -> str:
+    note = f"delta is out of range: {range_text(low, high)}"
+    if low > high:
+        return note
+    return note + ("; clamp=True delivers a higher confidence" if requested > high else "; take a larger delta")

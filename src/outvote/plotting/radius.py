@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote import paper
+from outvote.assumptions.assumption import FiniteVariance
+from outvote.blocks.choose import plan_blocks
+from outvote.blocks.plan import BlockPlan
+from outvote.contamination import Contamination
+from outvote.data.arguments import log_delta_of
 from outvote.data.text import spaced
 from outvote.plotting.base import COLORS, LINES, legend_below, new_axes
+from outvote.votes import best_n_blocks, median_radius
+from outvote.votes.soft import soft_tuning
 
 Floats = NDArray[np.float64]
 
@@ -70,12 +78,6 @@ class RadiusDisplay:
         contamination, confidence, assume, degree
             As in `plan_blocks`. Without `assume` the unit is the sd of the clean values.
         """
-        from outvote.assumptions.assumption import FiniteVariance
-        from outvote.blocks.choose import plan_blocks
-        from outvote.blocks.plan import BlockPlan
-        from outvote.contamination import Contamination
-        from outvote.data.arguments import log_delta_of
-
         allowed = Contamination.of(contamination)
         plan = plan_blocks(n_rows, contamination, confidence, assume, degree)
         if not isinstance(plan, BlockPlan):
@@ -117,12 +119,6 @@ class RadiusDisplay:
         confidence : float
             Confidence (1 - δ).
         """
-        from outvote import paper
-        from outvote.assumptions.assumption import FiniteVariance
-        from outvote.data.arguments import log_delta_of
-        from outvote.votes import best_n_blocks, median_radius
-        from outvote.votes.soft import soft_tuning
-
         log_delta, law = log_delta_of(confidence), FiniteVariance(1.0)
         counts = np.unique(np.floor(0.45 * n_rows * np.linspace(0, 1, 61) ** 2).astype(int)).tolist()
 

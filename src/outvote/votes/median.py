@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -249,41 +250,11 @@ def unequal_radius(
     untouched = np.ones(len(counts))
     if huber_rates is not None:
         untouched = np.prod([(1 - z) ** size for z, size in zip(huber_rates, sizes, strict=True)], axis=0)
-    touched, unit = 1 - untouched, float(tail.sd.max())
-
-    def total(spoiled: Floats) -> float:
-        weights = counts
-        if n_clean < n_blocks:
-            order = (-spoiled).argsort()
-            spoiled, filled = spoiled[order], np.minimum(counts[order].cumsum(), n_clean)
-            weights = np.concatenate((filled[:1], filled[1:] - filled[:-1]))
-        if n_needed > 1:
-            return float(spoiled @ weights)
-        with np.errstate(divide="ignore"):
-            return -float(np.log1p(-spoiled, where=weights > 0, out=np.zeros(len(weights))) @ weights)
-
-    def smallest(log_d: float, sides: int, most: float) -> float:
-        p = float(p_star(log_d, n_clean, n_needed))
-        if n_needed > 1:
-            p = min(p, (n_needed - 1) / n_clean)
-        limit = p * n_clean if n_needed > 1 else -math.log1p(-min(math.exp(log_d), 1 - 1e-16))
-        if limit == 0:  # no float is as small
-            return most
-
-        def excess(log_t: float) -> float:
-            off = tail.tail_probability(unit * math.exp(log_t), sides=sides)
-            ratio = total(touched + untouched * off) / limit
-            return math.log(ratio) if ratio > 0 else -math.inf
-
-        # Were all blocks like one of them, they would be off with probability p at these t.
-        alike = (tail.one if sides == 1 else tail.two)(np.maximum(p - touched, 0.0) / np.maximum(untouched, TINY))
-        ends = [math.log(min(max(t, TINY), LARGEST)) - math.log(unit) for t in (alike.min(), alike.max(), most)]
-        return min(most, unit * math.exp(_first(excess, *ends)))
-
+    blocks = _Unequal(tail, counts, untouched, n_clean, n_needed)
     if alternative != "two-sided":
-        best = smallest(log_delta, 1, math.inf)
+        best = blocks.smallest(log_delta, 1, math.inf)
     else:
-        best = smallest(log_delta, 2, smallest(log_delta - LOG_2, 1, math.inf))
+        best = blocks.smallest(log_delta, 2, blocks.smallest(log_delta - LOG_2, 1, math.inf))
     radius = float(inflate(np.asarray(best), n_blocks))
     # Blocks of the smallest size have no smaller radius than this, what one side alone would ask of them.
     if huber_rates is not None or best <= float(tail.one(p_star(log_delta, n_clean, n_needed)).max()):
@@ -291,6 +262,50 @@ def unequal_radius(
     terms = Terms(log_delta, adversary, alternative, assume, tuple(degrees))
     equal = median_radius(n_blocks, n_bad, tuple(size.min() for size in sizes), **terms.keywords)
     return min(radius, float(equal))
+
+
+@dataclass(frozen=True)
+class _Unequal:
+    """Blocks of different sizes: their tails, how many have each size, and the chance that no outlier hits them."""
+
+    tail: Tail
+    counts: NDArray[Any]
+    untouched: Floats
+    n_clean: float
+    n_needed: float
+
+    def _total(self, spoiled: Floats) -> float:
+        """Add up the probabilities that blocks are off, over the `n_clean` that are off most."""
+        weights = self.counts
+        if self.n_clean < int(weights.sum()):
+            order = (-spoiled).argsort()
+            spoiled, filled = spoiled[order], np.minimum(weights[order].cumsum(), self.n_clean)
+            weights = np.concatenate((filled[:1], filled[1:] - filled[:-1]))
+        if self.n_needed > 1:
+            return float(spoiled @ weights)
+        with np.errstate(divide="ignore"):
+            return -float(np.log1p(-spoiled, where=weights > 0, out=np.zeros(len(weights))) @ weights)
+
+    def smallest(self, log_d: float, sides: int, most: float) -> float:
+        """Return the smallest t at which too many blocks are off by more with probability at most δ, or `most`."""
+        touched, unit = 1 - self.untouched, float(self.tail.sd.max())
+        p = float(p_star(log_d, self.n_clean, self.n_needed))
+        if self.n_needed > 1:
+            p = min(p, (self.n_needed - 1) / self.n_clean)
+        limit = p * self.n_clean if self.n_needed > 1 else -math.log1p(-min(math.exp(log_d), 1 - 1e-16))
+        if limit == 0:  # no float is as small
+            return most
+
+        def excess(log_t: float) -> float:
+            off = self.tail.tail_probability(unit * math.exp(log_t), sides=sides)
+            ratio = self._total(touched + self.untouched * off) / limit
+            return math.log(ratio) if ratio > 0 else -math.inf
+
+        # Were all blocks like one of them, they would be off with probability p at these t.
+        off_at = self.tail.one if sides == 1 else self.tail.two
+        alike = off_at(np.maximum(p - touched, 0.0) / np.maximum(self.untouched, TINY))
+        ends = [math.log(min(max(t, TINY), LARGEST)) - math.log(unit) for t in (alike.min(), alike.max(), most)]
+        return min(most, unit * math.exp(_first(excess, *ends)))
 
 
 def _distinct(sizes: Sequence[Floats]) -> tuple[tuple[Floats, ...], NDArray[np.intp]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -62,71 +63,80 @@ def best_n_blocks(
     >>> best_n_blocks([1000], [50], log_delta=np.log(0.01), assume=FiniteVariance(1.0))
     (249,)
     """
-    axes = [(s,) for s in range(len(n_rows))] if layout == "full" else [tuple(range(len(n_rows)))]
     if isinstance(assume, FiniteKurtosis) and assume.sd is None and tuple(degrees) != (1,):
         raise ValueError(f"assume={assume!r} without sd works for means only: give sd for other kernels")
-
     terms = Terms(log_delta, adversary, alternative, assume, tuple(degrees))
-
-    def certified(blocks: Sequence[Floats]) -> Floats:
-        sizes = tuple(n // k for n, k in zip(n_rows, blocks, strict=True))
-        if layout == "full":
-            return grid_radius(blocks, n_corrupt, sizes, rough=True, **terms.keywords)
-        if isinstance(assume, FiniteKurtosis) and assume.sd is None:
-            return sigma_free_factor(
-                blocks[0],
-                n_corrupt[0],
-                sizes[0],
-                log_delta=log_delta,
-                kurtosis=assume.kurtosis,
-                adversary=adversary,
-                alternative=alternative,
-                shares=(0.1,),
-            )[0]
-        return median_radius(blocks[0], sum(n_corrupt), sizes, **terms.keywords)
-
-    def snap(blocks: Floats, axis: tuple[int, ...]) -> Floats:
-        """Replace each K by the largest odd one with the same block sizes (not on small grids)."""
-        if len(axes) > 1 and most[axis] <= 2 * coarse:
-            return blocks
-        return _odd(np.minimum.reduce([n_rows[s] // (n_rows[s] // blocks) for s in axis]))
-
-    def around(tried: Floats, i: int, axis: tuple[int, ...], *, last: bool) -> Floats:
-        """Candidates near the i-th: a finer grid, or at last every block size if blocks are small."""
-        k, sizes = tried[i], [n_rows[s] // tried[i] for s in axis]
-        if not last or min(sizes) > 400:
-            return snap(odd_grid(tried[max(i - 1, 0)], tried[min(i + 1, len(tried) - 1)], fine), axis)
-        near = []
-        for s, size in zip(axis, sizes, strict=True):
-            spread = 1.1 + 5 / size
-            near.append(n_rows[s] // np.arange(max(np.floor(size / spread), degrees[s]), size * spread + 1))
-        blocks = _odd(np.concatenate([*near, [k]]))
-        blocks = blocks[(blocks >= least[axis]) & (blocks <= most[axis])]
-        return blocks if len(axes) == 1 else blocks[:: math.ceil(len(blocks) / 14)]
-
+    axes = tuple((s,) for s in range(len(n_rows))) if layout == "full" else (tuple(range(len(n_rows))),)
     ranges = _block_ranges(axes, n_rows, n_corrupt, degrees)
-    least = {axis: low for axis, (low, _) in zip(axes, ranges, strict=True)}
-    most = {axis: high for axis, (_, high) in zip(axes, ranges, strict=True)}
     rounds, coarse, fine = {1: (2, 28, 10), 2: (2, 12, 8)}.get(len(axes), (2, 6, 5))
     useful = 2 * math.floor(20 * (sum(n_corrupt) - log_delta + 1)) + 1
-    if math.prod((most[a] - least[a]) // 2 + 1 for a in axes) <= 1024:  # few enough to try them all
-        rounds, coarse, useful = 0, 1024, max(most.values())
-    tried = [snap(odd_grid(least[a], max(least[a], min(most[a], useful)), coarse), a) for a in axes]
+    if math.prod((most - least) // 2 + 1 for least, most in ranges) <= 1024:  # few enough to try them all
+        rounds, coarse, useful = 0, 1024, max(most for _, most in ranges)
+    search = _Search(tuple(n_rows), tuple(n_corrupt), layout, terms, axes, dict(zip(axes, ranges, strict=True)), coarse)
+    tried = []
+    for axis, (least, most) in zip(axes, ranges, strict=True):
+        tried.append(search.snap(odd_grid(least, max(least, min(most, useful)), coarse), axis))
     smallest, chosen = math.inf, [float(k[0]) for k in tried]
     for step in range(rounds + 1):
         mesh = np.meshgrid(*tried, indexing="ij")
-        radii = certified([k for axis, k in zip(axes, mesh, strict=True) for _ in axis])
+        radii = search.certified([k for axis, k in zip(axes, mesh, strict=True) for _ in axis])
         best = np.unravel_index(int(np.argmin(radii)), radii.shape)
         if radii[best] < smallest:
             smallest, chosen = float(radii[best]), [float(k[i]) for k, i in zip(tried, best, strict=True)]
-        last = step >= rounds - 1
-        tried = [around(k, int(i), axis, last=last) for k, i, axis in zip(tried, best, axes, strict=True)]
+        near = 0 if step >= rounds - 1 else fine
+        tried = [search.around(k, int(i), axis, near) for k, i, axis in zip(tried, best, axes, strict=True)]
     if not math.isfinite(smallest):
         raise ValueError(
             f"no number of blocks gives a finite certificate for n_rows={tuple(n_rows)!r}, "
             f"n_corrupt={tuple(n_corrupt)!r} under {assume!r}: give sd, more rows or less contamination"
         )
     return tuple(int(k) for axis, k in zip(axes, chosen, strict=True) for _ in axis)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What the candidates are judged by, and which ones there are; an axis is a group of samples with one K."""
+
+    n_rows: tuple[int, ...]
+    n_corrupt: tuple[int, ...]
+    layout: Layout
+    terms: Terms
+    axes: tuple[tuple[int, ...], ...]
+    ranges: Mapping[tuple[int, ...], tuple[int, int]]
+    coarse: int
+
+    def certified(self, blocks: Sequence[Floats]) -> Floats:
+        """Return the radii of candidates, in any unit that does not depend on them."""
+        terms, assume = self.terms, self.terms.assume
+        sizes = tuple(n // k for n, k in zip(self.n_rows, blocks, strict=True))
+        if self.layout == "full":
+            return grid_radius(blocks, self.n_corrupt, sizes, rough=True, **terms.keywords)
+        if isinstance(assume, FiniteKurtosis) and assume.sd is None:
+            options = {**terms.who, "kurtosis": assume.kurtosis, "shares": (0.1,)}
+            return sigma_free_factor(blocks[0], self.n_corrupt[0], sizes[0], **options)[0]
+        return median_radius(blocks[0], sum(self.n_corrupt), sizes, **terms.keywords)
+
+    def snap(self, blocks: Floats, axis: tuple[int, ...]) -> Floats:
+        """Replace each K by the largest odd one with the same block sizes (not on small grids)."""
+        if len(self.axes) > 1 and self.ranges[axis][1] <= 2 * self.coarse:
+            return blocks
+        return _odd(np.minimum.reduce([self.n_rows[s] // (self.n_rows[s] // blocks) for s in axis]))
+
+    def around(self, tried: Floats, i: int, axis: tuple[int, ...], fine: int) -> Floats:
+        """Return candidates near the i-th: a grid of `fine` of them, or for 0 every block size if blocks are small."""
+        k, sizes = tried[i], [self.n_rows[s] // tried[i] for s in axis]
+        if fine or min(sizes) > 400:
+            fine = fine or {1: 10, 2: 8}.get(len(self.axes), 5)
+            return self.snap(odd_grid(tried[max(i - 1, 0)], tried[min(i + 1, len(tried) - 1)], fine), axis)
+        near = []
+        for s, size in zip(axis, sizes, strict=True):
+            spread = 1.1 + 5 / size
+            least = max(np.floor(size / spread), self.terms.degrees[s])
+            near.append(self.n_rows[s] // np.arange(least, size * spread + 1))
+        blocks = _odd(np.concatenate([*near, [k]]))
+        low, high = self.ranges[axis]
+        blocks = blocks[(blocks >= low) & (blocks <= high)]
+        return blocks if len(self.axes) == 1 else blocks[:: math.ceil(len(blocks) / 14)]
 
 
 def _odd(blocks: Floats) -> Floats:
