@@ -43,7 +43,7 @@ demo: $(VENV)/.demo ## Spoil a data set and compare mean, median, trimmed mean a
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests with coverage (line and branch, at least 98 %).
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest --cov --cov-report= --cov-fail-under=0 tests/test_compiled.py tests/kernels/test_compiled_forms.py
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest --cov --cov-report= --cov-fail-under=0 tests/compiled
 	$(BIN)/python -m pytest -n 2 --cov --cov-append --cov-report=term --ignore=tests/torch --ignore=src/outvote/torch
 
 .PHONY: test-torch

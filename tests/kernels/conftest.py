@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture
 def numpy_alone(monkeypatch):
-    """Compute without numba: test_compiled_forms.py compares the compiled forms with these."""
+    """Compute without numba: compiled/test_kernels.py compares the compiled forms with these."""
     monkeypatch.setattr("outvote._numba.compiled", lambda seconds: None)

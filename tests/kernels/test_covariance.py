@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_definitions import KINDS, SIZES, check_definition, exact_covariance, sample
 
 from outvote.kernels.covariance import COVARIANCE, covariance
-
-from .definitions import KINDS, SIZES, check_definition, exact_covariance, sample
 
 
 @pytest.mark.parametrize("kind", KINDS)

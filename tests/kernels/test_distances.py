@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from kernel_definitions import KINDS, RTOL, TINY, brute_force, peak_of, sample
 
 from outvote.kernels.distances import ENERGY, MMD, energy, gaussian_mmd
-
-from .definitions import KINDS, RTOL, TINY, brute_force, peak_of, sample
 
 BOTH = pytest.mark.parametrize("kernel", [MMD, ENERGY], ids=lambda kernel: kernel.name)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_definitions import KINDS, SIZES, TINY, check_definition, exact_gini, sample
 
 from outvote.kernels.gini import GINI, gini
-
-from .definitions import KINDS, SIZES, TINY, check_definition, exact_gini, sample
 
 
 @pytest.mark.parametrize("kind", KINDS)

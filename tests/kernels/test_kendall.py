@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_definitions import KINDS, SIZES, brute_force, check_definition, peak_of, sample
 
 from outvote.kernels import kendall as module
 from outvote.kernels.kendall import KENDALL, kendall
-
-from .definitions import KINDS, SIZES, brute_force, check_definition, peak_of, sample
 
 pytestmark = pytest.mark.usefixtures("numpy_alone")
 

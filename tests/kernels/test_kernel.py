@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from kernel_functions import average_over_tuples, symmetric
 
 import outvote as ov
 from outvote.kernels import Kernel
-
-from .functions import average_over_tuples, symmetric
 
 
 @pytest.mark.parametrize("degrees", [(1, 1), (2, 1), (1, 1, 1), (2, 2)])

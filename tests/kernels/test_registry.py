@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kernel_definitions import sample
 
 import outvote as ov
 from outvote.kernels import KERNELS, Kernel, kernel_of
-
-from .definitions import sample
 
 ONE_SAMPLE = [name for name, kernel in KERNELS.items() if len(kernel.degrees) == 1]
 

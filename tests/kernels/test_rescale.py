@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_definitions import TINY, sample, stack_for
 
 from outvote.kernels.covariance import COVARIANCE
 from outvote.kernels.gini import GINI
@@ -11,8 +12,6 @@ from outvote.kernels.kendall import KENDALL
 from outvote.kernels.rescale import have_ordinary_size, rescaled
 from outvote.kernels.variance import VARIANCE
 from outvote.kernels.wilcoxon import WILCOXON
-
-from .definitions import TINY, sample, stack_for
 
 
 def test_blocks_of_ordinary_size_are_evaluated_once():

@@ -8,11 +8,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from kernel_definitions import peak_of
+from kernel_functions import DEGREES, average_over_tuples, evaluate, symmetric
 
 from outvote.kernels import KERNELS, Kernel, tuple_chunks
-
-from .definitions import peak_of
-from .functions import DEGREES, average_over_tuples, evaluate, symmetric
 
 
 @pytest.mark.parametrize("vectorized", [None, True, False])

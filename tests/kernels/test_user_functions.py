@@ -8,11 +8,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from kernel_functions import average_over_tuples, evaluate
 
 import outvote as ov
 from outvote.kernels import Kernel
-
-from .functions import average_over_tuples, evaluate
 
 
 def test_rows_of_a_matrix_reach_the_function_as_vectors():

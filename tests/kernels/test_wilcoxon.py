@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_definitions import KINDS, SIZES, TINY, check_definition
 
 from outvote.kernels.wilcoxon import WILCOXON, wilcoxon
-
-from .definitions import KINDS, SIZES, TINY, check_definition
 
 
 @pytest.mark.parametrize("kind", KINDS)

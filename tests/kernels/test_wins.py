@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_definitions import KINDS, RTOL, TINY, brute_force, sample
 from threadpoolctl import threadpool_info
 
 from outvote import _numba
 from outvote.kernels import wins as module
 from outvote.kernels.wins import AUC, MANN_WHITNEY
-
-from .definitions import KINDS, RTOL, TINY, brute_force, sample
 
 pytestmark = pytest.mark.usefixtures("numpy_alone")
 BOTH = pytest.mark.parametrize("kernel", [MANN_WHITNEY, AUC], ids=lambda kernel: kernel.name)

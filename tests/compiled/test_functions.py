@@ -1,7 +1,7 @@
 """The compiled forms against their numpy forms and brute force.
 
 With NUMBA_DISABLE_JIT=1 the same tests run every line of outvote/_numba as plain Python. The compiled forms of kernels
-have theirs in kernels/test_compiled_forms.py.
+have theirs in test_kernels.py.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Tests of outvote.kernels, one file for each module."""
