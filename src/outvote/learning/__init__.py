@@ -8,7 +8,6 @@ from outvote.learning.losses import PairLoss, PointLoss
 from outvote.learning.metric import RobustMetricLearner
 from outvote.learning.points import RobustClassifier, RobustRegressor
 from outvote.learning.ranking import RobustAUCClassifier, RobustRanker, concordance
-from outvote.learning.together import fit_together
 
 __all__ = [
     "DivergenceError",
@@ -27,5 +26,4 @@ __all__ = [
     "Steps",
     "concordance",
     "descend",
-    "fit_together",
 ]

@@ -68,7 +68,7 @@ def fit_together(
     >>> rng = np.random.default_rng(0)
     >>> data = [(x, x[:, 0]) for x in rng.normal(size=(20, 100, 2))]
     >>> models = [ov.RobustRanker(max_iter=50, random_state=seed) for seed in range(20)]
-    >>> fitted = ov.learning.fit_together(models, data)
+    >>> fitted = fit_together(models, data)
     >>> alone = ov.RobustRanker(max_iter=50, random_state=7).fit(*data[7])
     >>> np.allclose(fitted[7].coef_, alone.coef_)
     True

@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import outvote as ov
-from outvote.learning import DivergenceError, PairLoss, fit_together, together
+from outvote.learning import DivergenceError, PairLoss
 from outvote.learning.dealing import Dealer, DealerOfEach, in_the_middle
 from outvote.learning.losses import distances
+from outvote.paper.experiments import fit_together as together
+from outvote.paper.experiments.fit_together import fit_together
 
 N_RUNS = 5
 
