@@ -9,8 +9,8 @@ import numpy as np
 
 import outvote as ov
 from outvote import _numba
-from outvote.learning.descent import Problem
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic
+from outvote.learning.problem import Problem
 
 from .measure import Job, Row, later, normal, power
 
@@ -71,7 +71,7 @@ def metric(n_rows: int, columns: int, size: int, middle: Any = 0.0) -> Job:
     learner = ov.RobustMetricLearner(contamination=n_corrupt, middle=middle)
     loss = MetricHinge()
     step = epoch(learner, loss, *labelled(n_rows, columns, 5), n_blocks=2 * n_corrupt + 1)
-    return lambda: loss.project(step()[2])
+    return lambda: loss.project(step().gradient)
 
 
 def product(x: Any, columns: int) -> Job:

@@ -8,9 +8,11 @@ from sklearn.base import clone
 
 import outvote as ov
 from outvote.learning import DivergenceError, PairLoss
-from outvote.learning.dealing import Dealer, DealerOfEach, in_the_middle
+from outvote.learning.epoch_blocks import BlockShuffler
 from outvote.learning.losses import distances
+from outvote.learning.voting import in_the_middle
 from outvote.paper.experiments import fit_together as together
+from outvote.paper.experiments.descents_in_step import ShufflerOfEach, in_the_middle_of_each
 from outvote.paper.experiments.fit_together import fit_together
 
 N_RUNS = 5
@@ -65,9 +67,9 @@ def in_step(monkeypatch):
     counts = []
     step = together.descend_in_step
 
-    def counted(descents, runs):
+    def counted(descents):
         counts.append(len(descents))
-        return step(descents, runs)
+        return step(descents)
 
     monkeypatch.setattr(together, "descend_in_step", counted)
     return counts
@@ -325,8 +327,8 @@ def test_the_first_error_is_raised_once_all_are_fitted():
 def test_a_refit_that_diverges_is_forgotten(monkeypatch):
     step, calls = together.descend_in_step, []
 
-    def failing(descents, runs):
-        calls.append(step(descents, runs))
+    def failing(descents):
+        calls.append(step(descents))
         if len(calls) == 2:
             calls[1][1] = DivergenceError("on purpose")
         return calls[-1]
@@ -368,11 +370,11 @@ def test_deals_of_many_are_those_of_each(n_runs, n_rows, n_blocks, seed):
     n_blocks = min(n_blocks, n_rows)
     rows = np.random.default_rng(seed).permutation(n_runs * n_rows).reshape(n_runs, n_rows)
     rngs, own = ([np.random.default_rng([seed, run]) for run in range(n_runs)] for _ in range(2))
-    dealer, dealers = DealerOfEach(rows, n_blocks), [Dealer(one, n_blocks) for one in rows]
+    shuffler, shufflers = ShufflerOfEach(rows, n_blocks), [BlockShuffler(one, n_blocks) for one in rows]
     for _ in range(3):
-        expected = [one.deal(rng).rows() for one, rng in zip(dealers, own, strict=True)]
+        expected = [one.draw(rng).rows() for one, rng in zip(shufflers, own, strict=True)]
         expected = [one[:, :1] if n_blocks == 1 else one for one in expected]
-        np.testing.assert_array_equal(dealer.deal(rngs).rows(), np.hstack(expected))
+        np.testing.assert_array_equal(shuffler.draw(rngs).rows(), np.hstack(expected))
 
 
 @given(
@@ -382,14 +384,14 @@ def test_deals_of_many_are_those_of_each(n_runs, n_rows, n_blocks, seed):
 )
 def test_the_middle_is_that_of_the_sorted_risks(risks, n_chosen, seed):
     risks = np.array(risks)
-    chosen = in_the_middle(risks, [np.random.default_rng([seed, run]) for run in range(len(risks))], 6, n_chosen)
+    chosen = in_the_middle_of_each(risks, [np.random.default_rng([seed, run]) for run in range(len(risks))], n_chosen)
     n_chosen = min(max(1, n_chosen), 6)
     low = (6 - n_chosen) // 2
     assert chosen.shape == (len(risks), n_chosen)
     for run, (own, blocks) in enumerate(zip(risks, chosen, strict=True)):
         assert len(set(blocks)) == n_chosen
         assert sorted(own[blocks]) == sorted(own)[low : low + n_chosen]
-        alone = in_the_middle(own[None], [np.random.default_rng([seed, run])], 6, n_chosen)[0]
+        alone = in_the_middle(own, np.random.default_rng([seed, run]), 6, n_chosen)
         assert set(alone) == set(blocks)
 
 

@@ -9,9 +9,10 @@ import pytest
 from outvote import _numba
 from outvote.learning import DivergenceError, Problem, Settings, Steps, descend
 from outvote.learning import descent as descent_module
-from outvote.learning.dealing import Cell
+from outvote.learning import problem as problem_module
 from outvote.learning.losses import Logistic, PairLogistic, Squared
 from outvote.learning.scaling import ScaledRows
+from outvote.learning.voting import Cell
 
 
 def problem(n=60, d=3, n_blocks=1, n_chosen=1, loss=None, seed=0):
@@ -58,7 +59,7 @@ def test_the_gradient_is_that_of_the_median_block():
     counts = np.zeros(60, dtype=int)
     theta = np.array([1.0, 0.0, 0.0])
     risk, chosen_risk, gradient, selected = one.epoch(theta, rng, counts)
-    blocks = one.cells[0].deal(again)[0].rows()
+    blocks = one.cells[0].draw(again)[0].rows()
     x, y = one.design.x, one.targets
     risks = np.array([np.mean((x[b] @ theta - y[b]) ** 2) / 2 for b in blocks.T])
     middle = np.argsort(risks)[2]  # the lower median of six
@@ -118,7 +119,7 @@ def test_an_unbounded_step_that_diverges_is_no_fit():
     one = problem()
     with pytest.raises(DivergenceError, match=r"no longer finite|is inf|is nan"):
         descend(one, np.zeros(3), np.random.default_rng(0), Settings(Steps("plain", 50.0, "constant"), 500))
-    with pytest.raises(DivergenceError, match=r"median risk went from .* smaller step_size") as caught:
+    with pytest.raises(DivergenceError, match=r"median risk rose from .* smaller step_size") as caught:
         descend(
             one, np.zeros(3), np.random.default_rng(0), Settings(Steps("plain", 3.0, "constant"), 20, average=False)
         )
@@ -163,7 +164,7 @@ def test_products_of_many_wide_rows_keep_their_threads(monkeypatch, wide, large,
 
 
 def test_few_gradients_are_kept_at_a_time(monkeypatch):
-    monkeypatch.setattr(descent_module, "_MOST_GRADIENTS", 6)
+    monkeypatch.setattr(problem_module, "MOST_GRADIENTS", 6)
     one = problem(n=60, n_blocks=20, n_chosen=10)
     *_, selected = one.epoch(np.zeros(3), np.random.default_rng(0), np.zeros(60, dtype=int))
     assert len(selected) == 2

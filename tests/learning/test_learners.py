@@ -15,8 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import outvote as ov
-from outvote.learning import DivergenceError, PairLoss, PointLoss, RobustnessWarning, concordance, suspicion
-from outvote.learning.suspicion import most_copies, outlier_scores
+from outvote.learning import DivergenceError, PairLoss, PointLoss, RobustnessWarning, concordance
+from outvote.learning import outlier_scores as scores_module
+from outvote.learning.outlier_scores import most_copies, outlier_scores
 
 LEARNERS = [ov.RobustClassifier, ov.RobustRegressor, ov.RobustRanker, ov.RobustMetricLearner, ov.RobustAUCClassifier]
 LINEAR = [ov.RobustClassifier, ov.RobustRegressor, ov.RobustRanker]
@@ -488,7 +489,7 @@ def test_rows_at_the_end_of_the_numbers():
 
 
 def test_outlier_scores_are_the_larger_of_two_suspicions(monkeypatch):
-    monkeypatch.setattr(suspicion, "_AT_ONCE", 7)  # several parts even here
+    monkeypatch.setattr(scores_module, "_AT_ONCE", 7)  # several parts even here
     rng = np.random.default_rng(0)
     counts, losses, far = rng.integers(0, 90, size=50), rng.exponential(size=50), rng.exponential(size=50)
     losses[4], rows = np.inf, np.arange(40)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from outvote.learning import losses as L
-from outvote.learning.dealing import Deal
+from outvote.learning.epoch_blocks import EpochBlocks
 from outvote.learning.losses import common, distances, pairs, points
 from outvote.learning.scaling import ScaledRows
 
@@ -239,9 +239,9 @@ def test_risks_and_gradient_from_all_rows_are_those_of_the_blocks(monkeypatch, l
     scores = design.scores(rng.normal(size=(3, 4) if loss.name == "softmax" else 3))
     targets = rng.integers(0, 4, size=60)
     for n_blocks in (2, 9):
-        deal = Deal(rng.permutation(60)[: 6 * n_blocks].reshape(6, n_blocks), rng.integers(n_blocks, size=6))
-        rows = deal.rows()
-        np.testing.assert_allclose(loss.risks_of(scores, targets, deal), loss.risks(scores[rows], targets[rows]))
+        blocks = EpochBlocks(rng.permutation(60)[: 6 * n_blocks].reshape(6, n_blocks), rng.integers(n_blocks, size=6))
+        rows = blocks.rows()
+        np.testing.assert_allclose(loss.risks_of(scores, targets, blocks), loss.risks(scores[rows], targets[rows]))
         expected = L.mean_of(loss.gradients(design, rows, scores[rows], targets[rows]), clipped)
         found = loss.gradient_of(design, rows, scores, targets, clipped=clipped)
         np.testing.assert_allclose(found, expected, rtol=1e-12)

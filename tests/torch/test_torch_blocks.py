@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import outvote as ov
-from outvote.learning.dealing import Cell, middle_blocks
+from outvote.learning.voting import Cell, middle_blocks
 from outvote.torch import choose_blocks, deal_blocks, plan_batch
 
 

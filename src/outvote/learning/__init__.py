@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from outvote.learning.base import RobustLearner, RobustnessWarning
-from outvote.learning.descent import DivergenceError, Problem, Settings, State, Steps, descend
+from outvote.learning.descent import Settings, State, descend
+from outvote.learning.divergence import DivergenceError
 from outvote.learning.losses import PairLoss, PointLoss
 from outvote.learning.metric import RobustMetricLearner
 from outvote.learning.points import RobustClassifier, RobustRegressor
+from outvote.learning.problem import Problem
 from outvote.learning.ranking import RobustAUCClassifier, RobustRanker, concordance
+from outvote.learning.steps import Steps
 
 __all__ = [
     "DivergenceError",

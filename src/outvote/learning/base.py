@@ -19,13 +19,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from outvote.blocks.choose import plan_blocks
 from outvote.blocks.plan import BlockPlan
 from outvote.contamination import Contamination
-from outvote.learning.dealing import Cell, middle_blocks, narrow
-from outvote.learning.descent import Descended, Descent, DivergenceError, Problem, Settings, Steps, descend
+from outvote.learning.descent import Descended, Descent, Settings
+from outvote.learning.divergence import DivergenceError
+from outvote.learning.epoch_blocks import narrow
 from outvote.learning.losses import Loss
+from outvote.learning.n_blocks import MOST_PAIRED, blocks_for, corrupt_in_share
+from outvote.learning.outlier_scores import mean_losses, most_copies, outlier_scores, partners_for
 from outvote.learning.parameters import PRESETS
-from outvote.learning.planning import MOST_PAIRED, blocks_for, corrupt_in_share
+from outvote.learning.problem import Problem
 from outvote.learning.scaling import ScaledRows, robust_scaling
-from outvote.learning.suspicion import mean_losses, most_copies, outlier_scores, partners_for
+from outvote.learning.steps import Steps
+from outvote.learning.voting import Cell, middle_blocks
 
 Array = NDArray[Any]
 T = TypeVar("T")
@@ -252,16 +256,13 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         """Return the parameter of the last fit, for a warm start."""
         return self._theta_of(design, *self._user_parameters)
 
-    def _descend(self, asked: Descent) -> Descended:
-        return cast(Descended, self._place.descend(**vars(asked)))
-
     def _run(self, fitting: Fitting[T]) -> T:
         """Make the descents that a fit asks for, one after the other."""
         try:
             asked = next(fitting)
             while True:
                 try:
-                    found = self._descend(asked)
+                    found = asked.run()
                 except DivergenceError as error:
                     asked = fitting.throw(error)
                 else:
@@ -297,7 +298,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         zero = loss.start(design.n_columns, n_scores)
         warm = self.warm_start and hasattr(self, "_user_parameters")
         start = self._last_theta(design) if warm else self._start(loss, design, n_scores, rng)
-        found = yield Descent(
+        found = yield self._place.descent(
             problem,
             start,
             rng,
@@ -350,7 +351,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
             cells.append(replace(cell, samples=samples, n_blocks=n_blocks, n_chosen=n_blocks, clipped=False))
         shorter = replace(settings, n_epochs=max(1, settings.n_epochs // 2), patience=None, average=True)
         try:
-            theta = (yield Descent(replace(problem, cells=cells), found.theta, rng, shorter)).theta
+            theta = (yield self._place.descent(replace(problem, cells=cells), found.theta, rng, shorter)).theta
         except DivergenceError:
             return found.theta
         zero = problem.loss.start(*_shape_of(found.theta))
@@ -358,7 +359,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         return theta if after <= before + max(0.0, worst - before) / 4 else found.theta
 
     def _suspicion(self, problem: Problem, found: Descended, rows: Array, plan: Any, rng: np.random.Generator) -> Array:
-        _forget(problem)
+        problem.forget_blocks()
         losses = self._losses_of_rows(problem, found.theta, found.counts, rows, rng)
         return self._scores(problem, found, losses, rows, plan)
 
@@ -394,7 +395,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         return losses
 
     def _record(self, problem: Problem, found: Descended, plan: Any, rows: Array, rng: np.random.Generator) -> None:
-        _forget(problem)
+        problem.forget_blocks()
         plans = _plans(plan)
         self.plan_ = plan
         self.n_blocks_ = plans[0].n_blocks if not isinstance(plan, tuple) else tuple(one.n_blocks for one in plans)
@@ -466,7 +467,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         first = getattr(self, "n_iter_", 0) if hasattr(self, "_theta") else 0
         start = self._theta if hasattr(self, "_theta") else self._start(loss, design, n_scores, self._rng)
         settings = replace(settings, steps=steps, n_epochs=n_steps, average=False, patience=None)
-        found = self._place.descend(problem, start, self._rng, settings, first_epoch=first, reference=zero)
+        found = self._place.descent(problem, start, self._rng, settings, first_epoch=first, reference=zero).run()
         self._record(problem, found, plan, rows, self._rng)
         return design
 
@@ -486,14 +487,8 @@ class _Host:
     robust_scaling = staticmethod(robust_scaling)
     rows = ScaledRows
     problem = Problem
-    descend = staticmethod(descend)
+    descent = Descent
     mean_losses = staticmethod(mean_losses)
-
-
-def _forget(problem: Problem) -> None:
-    """Let go of deals before the scores of all rows are taken."""
-    for cell in problem.cells:
-        cell.forget()
 
 
 def _warn(message: str) -> None:

@@ -17,7 +17,6 @@ from outvote.estimate.result import RobustEstimate
 from outvote.estimate.risk import certify_risk
 from outvote.learning.base import Fitting, RobustLearner
 from outvote.learning.classes import warn_of_small_classes
-from outvote.learning.dealing import Cell
 from outvote.learning.losses import (
     Absolute,
     Hinge,
@@ -31,9 +30,10 @@ from outvote.learning.losses import (
     sigmoid,
     softmax,
 )
+from outvote.learning.n_blocks import corrupt_in_share
 from outvote.learning.parameters import documented
-from outvote.learning.planning import corrupt_in_share
 from outvote.learning.scaling import ScaledRows, robust_centre_and_scale
+from outvote.learning.voting import Cell
 
 Array = NDArray[Any]
 

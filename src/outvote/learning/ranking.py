@@ -20,12 +20,12 @@ from outvote.estimate.risk import certify_risk
 from outvote.kernels import closed_forms
 from outvote.kernels.kernel import Kernel
 from outvote.learning.base import Fitting, RobustLearner, _given_blocks
-from outvote.learning.dealing import Cell
 from outvote.learning.losses import PAIR_LOSSES, loss_of
+from outvote.learning.n_blocks import corrupt_in_share
+from outvote.learning.outlier_scores import partners_for
 from outvote.learning.parameters import documented
-from outvote.learning.planning import corrupt_in_share
 from outvote.learning.scaling import ScaledRows
-from outvote.learning.suspicion import partners_for
+from outvote.learning.voting import Cell
 
 Array = NDArray[Any]
 

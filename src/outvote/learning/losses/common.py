@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from outvote.learning.dealing import Deal
+    from outvote.learning.epoch_blocks import EpochBlocks
 
 Array = NDArray[Any]
 
@@ -68,10 +68,10 @@ class Loss:
         """Return the mean loss of each block."""
         raise NotImplementedError
 
-    def risks_of(self, scores: Array, targets: Array, deal: Deal, groups: Array | None = None) -> Array:
+    def risks_of(self, scores: Array, targets: Array, blocks: EpochBlocks, groups: Array | None = None) -> Array:
         """Return the mean loss of each block, from the scores, targets and groups of all rows."""
-        rows = deal.rows()
-        return self.risks(scores[rows], deal.turned(deal.ordered(targets)), None if groups is None else groups[rows])
+        rows, own_targets = blocks.rows(), blocks.rotated(blocks.ordered(targets))
+        return self.risks(scores[rows], own_targets, None if groups is None else groups[rows])
 
     def slopes(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
         """Return the derivative of each block's risk in the scores of its rows."""
@@ -106,40 +106,29 @@ class Loss:
 
 
 def mean_of(gradients: Array, clipped: bool) -> Array:
-    """Return the mean of gradients, each cut to the median of their lengths if they are `clipped`."""
-    return mean_of_each(gradients[None], clipped)[0]
-
-
-def mean_of_each(gradients: Array, clipped: bool) -> Array:
-    """Return the same for each run, where runs are the first axis and their gradients the second."""
-    n_runs, n_gradients, *shape = gradients.shape
+    """Return the mean of gradients, each cut to the median of their lengths if `clipped`."""
+    n_gradients, *shape = gradients.shape
     if n_gradients == 1:
-        return gradients[:, 0]
+        return gradients[0]
     if not clipped or n_gradients < 3:
-        return gradients.mean(axis=1)
-    flat = gradients.reshape(n_runs, n_gradients, -1)
+        return gradients.mean(axis=0)
+    flat = gradients.reshape(n_gradients, -1)
     norms = np.sqrt(square_norm(flat))
-    usable = np.isfinite(norms)[..., None]
-    return (clip_weights(norms)[:, None] @ np.where(usable, flat, 0.0)).reshape(n_runs, *shape)
+    return (clip_weights(norms)[None] @ np.where(np.isfinite(norms)[:, None], flat, 0.0)).reshape(shape)
 
 
 def clip_weights(norms: Array) -> Array:
-    """Return what each of several gradients counts for when none is to pull harder than the median of them.
-
-    Lengths are along the last axis.
-    """
+    """Return the weight of each gradient in their mean when all are cut to the median of their lengths, `norms`."""
     usable = np.isfinite(norms)
     moving = usable & (norms > 0)
-    size = norms.shape[-1]
+    size = len(norms)
     if moving.all():
-        ordered = np.sort(norms, axis=-1)
-        most = (ordered[..., (size - 1) // 2, None] + ordered[..., size // 2, None]) / 2  # np.median takes far longer
+        ordered = np.sort(norms)
+        most = (ordered[(size - 1) // 2] + ordered[size // 2]) / 2  # np.median takes far longer
         return most / np.maximum(norms, most) / size
-    each = zip(norms.reshape(-1, size), moving.reshape(-1, size), strict=True)
-    most = np.array([np.median(own[moves]) if moves.any() else 0.0 for own, moves in each])
-    most = most.reshape(*norms.shape[:-1], 1)
+    most = np.median(norms[moving]) if moving.any() else 0.0
     with np.errstate(invalid="ignore"):
-        return np.where(usable, most / np.maximum(norms, np.where(most > 0, most, 1.0)), 0.0) / size
+        return np.where(usable, most / np.maximum(norms, most if most > 0 else 1.0), 0.0) / size
 
 
 def softplus(x: Array) -> Array:

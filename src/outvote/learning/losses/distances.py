@@ -13,7 +13,7 @@ from outvote.learning.losses.pairs import PairLoss
 from outvote.learning.losses.points import PointLoss
 
 if TYPE_CHECKING:
-    from outvote.learning.dealing import Deal
+    from outvote.learning.epoch_blocks import EpochBlocks
 
 #: Up to this size a block's squared distances are held at once.
 _SQUARED = 1024
@@ -64,14 +64,14 @@ class MetricHinge(PairLoss):
             risks[some] = positive(1 + sign * (distance - 2)).sum(axis=(1, 2)) / (size * (size - 1))
         return risks
 
-    def risks_of(self, scores: Array, targets: Array, deal: Deal, groups: Array | None = None) -> Array:
+    def risks_of(self, scores: Array, targets: Array, blocks: EpochBlocks, groups: Array | None = None) -> Array:
         """Return the mean loss over the pairs of each block, without gathering the images of its rows."""
-        size = len(deal.order)
+        size = len(blocks.order)
         if groups is None and scores.dtype == np.float64 and size > 1:
-            ready = _numba.compiled(3e-9 * deal.order.size * size * scores.shape[1])
+            ready = _numba.compiled(3e-9 * blocks.order.size * size * scores.shape[1])
             if ready is not None:
-                return ready.metric_pairs(scores, targets, deal.rows()) / (size * (size - 1) // 2)
-        return super().risks_of(scores, targets, deal, groups)
+                return ready.metric_pairs(scores, targets, blocks.rows()) / (size * (size - 1) // 2)
+        return super().risks_of(scores, targets, blocks, groups)
 
     def gradients(
         self, design: Design, rows: Array, scores: Array, targets: Array, groups: Array | None = None

@@ -10,7 +10,7 @@ from outvote import _numba
 from outvote.learning.losses.common import Array, Design, Loss, positive, sigmoid, softplus
 
 if TYPE_CHECKING:
-    from outvote.learning.dealing import Deal
+    from outvote.learning.epoch_blocks import EpochBlocks
 
 #: Numbers a chunk of pairs may hold: arrays that stay in the cache, and need no fresh pages.
 _CHUNK = 2**14
@@ -65,14 +65,14 @@ class PairLoss(Loss):
         ready = _numba.compiled(2e-8 * targets.size * len(targets))
         return None if ready is None else self._compiled(ready, form, scores, *blocks)
 
-    def risks_of(self, scores: Array, targets: Array, deal: Deal, groups: Array | None = None) -> Array:
+    def risks_of(self, scores: Array, targets: Array, blocks: EpochBlocks, groups: Array | None = None) -> Array:
         """Return the mean loss over the pairs of each block, from the scores, targets and groups of all rows."""
-        size = len(deal.order)
+        size = len(blocks.order)
         if groups is None and scores.ndim == 1:
-            found = self._fast("pairs_of", scores, deal.ordered(targets), deal.order, deal.offsets)
+            found = self._fast("pairs_of", scores, blocks.ordered(targets), blocks.order, blocks.offsets)
             if found is not None:
                 return found / (size * (size - 1) // 2)
-        return super().risks_of(scores, targets, deal, groups)
+        return super().risks_of(scores, targets, blocks, groups)
 
     def risks(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
         """Return the mean loss over the pairs of each block, or those inside a group; NaN where there is none."""
@@ -251,9 +251,9 @@ class ProductHinge(PairLoss):
         """Return the mean loss over the pairs of each block, or those inside a group; NaN where there is none."""
         return self._inner.risks(sigmoid(scores), targets, groups)
 
-    def risks_of(self, scores: Array, targets: Array, deal: Deal, groups: Array | None = None) -> Array:
+    def risks_of(self, scores: Array, targets: Array, blocks: EpochBlocks, groups: Array | None = None) -> Array:
         """Return the mean loss over the pairs of each block, from the scores, targets and groups of all rows."""
-        return self._inner.risks_of(sigmoid(scores), targets, deal, groups)
+        return self._inner.risks_of(sigmoid(scores), targets, blocks, groups)
 
     def slopes(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
         """Return the derivative of each block's risk in the scores of its rows."""

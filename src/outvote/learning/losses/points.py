@@ -10,7 +10,7 @@ import numpy as np
 from outvote.learning.losses.common import Array, Loss, positive, sigmoid, softmax, softplus
 
 if TYPE_CHECKING:
-    from outvote.learning.dealing import Deal
+    from outvote.learning.epoch_blocks import EpochBlocks
 
 
 #: Rows whose losses are taken at once.
@@ -47,11 +47,11 @@ class PointLoss(Loss):
         """Return the mean loss of each block."""
         return self.value(scores, targets).mean(axis=0)
 
-    def risks_of(self, scores: Array, targets: Array, deal: Deal, groups: Array | None = None) -> Array:
+    def risks_of(self, scores: Array, targets: Array, blocks: EpochBlocks, groups: Array | None = None) -> Array:
         """Return the mean loss of each block: losses are taken row by row, and only they are gathered."""
-        if 2 * deal.order.size < len(targets):
-            return super().risks_of(scores, targets, deal, groups)
-        return self.values(scores, targets)[deal.rows()].mean(axis=0)
+        if 2 * blocks.order.size < len(targets):
+            return super().risks_of(scores, targets, blocks, groups)
+        return self.values(scores, targets)[blocks.rows()].mean(axis=0)
 
     def values(self, scores: Array, targets: Array) -> Array:
         """Return the loss of each of all rows, some at a time: what is written down in between stays small."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.learning.descent import Problem
+from outvote.learning.problem import Problem
 
 Array = NDArray[Any]
 
