@@ -15,7 +15,6 @@ from outvote.learning import DivergenceError, PairLoss, Problem, Settings, Steps
 from outvote.learning.epoch_blocks import EpochBlocks
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge, clip_weights
 from outvote.learning.losses.distances import nearest_psd
-from outvote.learning.outlier_scores import mean_losses
 from outvote.learning.scaling import ScaledRows, robust_scaling
 from outvote.learning.voting import Cell
 from outvote.torch.device import descent, fused, scaling
@@ -251,8 +250,9 @@ def test_losses_of_rows_are_those_of_the_numpy_path(loss, centre, monkeypatch):
     rng = np.random.default_rng(3)
     host, device = both(loss, Cell((np.arange(203),), 11, 3), centre)
     theta, partners = theta_of(loss, rng), rng.choice(203, size=20, replace=False)
-    found = descent.OnDevice.mean_losses(device, theta, partners)
-    assert found == pytest.approx(mean_losses(host, theta, partners), rel=1e-10)
+    found = device.mean_losses(theta, partners)
+    assert found == pytest.approx(host.mean_losses(theta, partners), rel=1e-10)
+    assert device.mean_losses(theta, partners, np.array([3, 200])) == pytest.approx(found[[3, 200]])
 
 
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1), st.sampled_from([np.float32, np.float64]))

@@ -1,4 +1,4 @@
-"""Which rows look corrupt after a fit: their losses, how seldom they were chosen, how far out they lie, copies."""
+"""How suspect each row is after a fit: its loss, how seldom its blocks were chosen, and how far out it lies."""
 
 from __future__ import annotations
 
@@ -12,39 +12,58 @@ from outvote.learning.problem import Problem
 
 Array = NDArray[Any]
 
-#: Rows against which the loss of a pair's row is taken: at least, at most, and pairs in all.
+#: Each row of a pair loss is paired with at least and at most this many others, and with fewer beyond so many pairs.
 _PARTNERS = 32, 256, 2**24
-#: Rows whose scores are put together at once.
+#: Rows processed at once.
 _AT_ONCE = 2**16
 
 
-def partners_for(n_rows: int) -> int:
-    """Return against how many rows the loss of a pair's row is taken: the fewer, the more rows there are."""
-    fewest, most, in_all = _PARTNERS
-    return min(max(fewest, in_all // n_rows), most)
+def row_losses(problem: Problem, theta: Array, counts: Array, rows: Array, rng: np.random.Generator) -> Array:
+    """Return the loss of each row; for pairs, its mean loss with rows that were chosen often.
 
-
-def mean_losses(problem: Problem, theta: Array, partners: Array) -> Array:
-    """Return the mean loss of each row with some others."""
+    Parameters
+    ----------
+    problem, theta
+        The problem, and the parameter under which losses are taken.
+    counts : ndarray
+        How often each row sat in a chosen block.
+    rows : ndarray
+        The rows that were fitted.
+    rng : Generator
+        Chooses the partners of the rows.
+    """
     loss: Any = problem.loss
-    scores, targets = loss.scores(problem.design, theta), problem.targets
-    losses = np.empty(len(scores))
-    strip = max(1, 2**16 // max(1, scores[partners].size))
-    for low in range(0, len(scores), strip):
-        i = np.s_[low : low + strip]
-        values = loss.value(scores[i, None], scores[None, partners], targets[i, None], targets[None, partners])
-        losses[i] = values.mean(axis=1)
+    targets = problem.targets
+
+    def partners_among(some: Array) -> Array:
+        fewest, most, in_all = _PARTNERS
+        trusted = some[counts[some] >= np.median(counts[some])]
+        n_partners = min(max(fewest, in_all // len(targets)), most, len(trusted))
+        return rng.choice(trusted, size=n_partners, replace=False)
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        if loss.degree == 1:
+            losses = loss.values(loss.scores(problem.design, theta), targets)
+        elif len(problem.cells[0].samples) == 1:
+            losses = problem.mean_losses(theta, partners_among(rows))
+        else:  # each class is paired with the other one
+            losses = np.empty(len(targets))
+            for code in (0.0, 1.0):
+                own, others = np.flatnonzero(targets == code), rows[targets[rows] != code]
+                losses[own] = problem.mean_losses(theta, partners_among(others), own)
+    losses[np.isnan(losses)] = np.inf
     return losses
 
 
 def outlier_scores(
     counts: Array, losses: Array, distances: Array, rows: Array, n_epochs: int, n_corrupt: int = 0
 ) -> Array:
-    """Return, for each row, the larger of two suspicions in standard deviations, taken without the largest values.
+    """Return a score of each row in standard deviations, high where the row is suspect.
 
-    A row that sits in chosen blocks less often than others spoils its blocks; this counts a third. A row with a large
-    loss is not explained by the fit, and one far out in its columns may be a wrong unit: these two add up. Each is
-    blind where others see.
+    It is the larger of two. The first is a third of how much less often than usual the row sat in a chosen block, which
+    happens to rows that raise the risk of their blocks. The second is the sum of the row's loss, which is large where
+    the fit does not explain the row, and of its distance from the centre of the columns, which is large where a unit is
+    wrong. Each sees rows that the other misses. Standard deviations are taken without the `n_corrupt` largest values.
     """
     chosen = counts[rows]
     share, usual = chosen.mean() / max(n_epochs, 1), np.median(chosen, overwrite_input=True)
@@ -58,7 +77,7 @@ def outlier_scores(
             scores[part] += np.maximum((values[part] - middle) / scale, 0.0)
     for low in range(0, len(rows), _AT_ONCE):
         some = rows[low : low + _AT_ONCE]
-        seldom = (usual - counts[some]) / (3 * spread)  # by chance alone some are chosen seldom
+        seldom = (usual - counts[some]) / (3 * spread)  # some rows are chosen seldom by chance alone
         scores[some] = np.maximum(scores[some], seldom)
     return scores
 
@@ -73,20 +92,3 @@ def _middle_and_spread(values: Array, n_kept: int) -> tuple[float, float]:
     kept = finite[:n_kept]
     kept -= kept.mean()
     return middle, math.sqrt(float(kept @ kept) / len(kept)) or 1.0
-
-
-def most_copies(x: Array, targets: Array) -> tuple[int, int]:
-    """Return how often the most frequent row (with its target) comes, and where it comes first."""
-    weights = np.random.default_rng(0).standard_normal(x.shape[1] + 1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        keys = (x @ weights[:-1].astype(x.dtype)).astype(np.float64, copy=False)
-        keys += weights[-1] * targets
-    ordered = np.sort(keys)
-    again = np.flatnonzero(ordered[1:] == ordered[:-1])
-    if not len(again):
-        return 1, 0
-    starts = np.flatnonzero(np.diff(again, prepend=-2) != 1)
-    longest = int(np.argmax(np.diff(starts, append=len(again))))
-    run = np.flatnonzero(keys == ordered[again[starts[longest]]])
-    alike = (x[run] == x[run[0]]).all(axis=1) & (targets[run] == targets[run[0]])
-    return int(alike.sum()), int(run[0])

@@ -18,8 +18,8 @@ Array = NDArray[Any]
 MOST_GRADIENTS = 2**22
 #: The median risk of a parameter is the median over this many draws of blocks.
 N_DRAWS = 5
-#: Rows counted at once.
-_COUNTED = 2**16
+#: Rows counted, or pairs computed, at once.
+_AT_ONCE = 2**16
 
 
 class Epoch(NamedTuple):
@@ -93,6 +93,21 @@ class Problem:
         ]
         return float(np.median(each))
 
+    def mean_losses(self, theta: Array, partners: Array, rows: Array | None = None) -> Array:
+        """Return the mean loss of some rows (by default all), each paired with all `partners`."""
+        loss: Any = self.loss
+        scores, targets = loss.scores(self.design, theta), self.targets
+        own_scores, own_targets = (scores, targets) if rows is None else (scores[rows], targets[rows])
+        losses = np.empty(len(own_scores))
+        strip = max(1, _AT_ONCE // max(1, scores[partners].size))
+        for low in range(0, len(losses), strip):
+            i = np.s_[low : low + strip]
+            values = loss.value(
+                own_scores[i, None], scores[None, partners], own_targets[i, None], targets[None, partners]
+            )
+            losses[i] = values.mean(axis=1)
+        return losses
+
     def forget_blocks(self) -> None:
         """Free the memory of the last permutations."""
         for cell in self.cells:
@@ -102,8 +117,8 @@ class Problem:
 def count_rows(rows: Array, counts: Array) -> None:
     """Add 1 to the count of each of some distinct rows, a part at a time to save memory."""
     flat = rows.reshape(-1)
-    for low in range(0, len(flat), _COUNTED):
-        counts[flat[low : low + _COUNTED]] += 1
+    for low in range(0, len(flat), _AT_ONCE):
+        counts[flat[low : low + _AT_ONCE]] += 1
 
 
 def lower_median(risks: Array) -> Array:

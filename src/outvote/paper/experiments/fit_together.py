@@ -1,4 +1,4 @@
-"""Many fits at once: descents of the same shape go in step, one numpy call an epoch for all of them."""
+"""Fit many learners at once: the descents of learners that are alike are made in step."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from typing import Any, Literal
 
 import numpy as np
 
-from outvote.learning.base import RobustLearner
+from outvote.learning import DivergenceError, Problem, RobustLearner
 from outvote.learning.descent import Descent
-from outvote.learning.divergence import DivergenceError
 from outvote.learning.epoch_blocks import FEW_ROWS
+from outvote.learning.fit import Fit
 from outvote.learning.losses import Loss, MetricHinge
-from outvote.learning.problem import MOST_GRADIENTS, Problem
+from outvote.learning.problem import MOST_GRADIENTS
 from outvote.learning.scaling import ScaledRows
 from outvote.paper.experiments.descents_in_step import Outcome, descend_in_step
 
-#: Numbers in the rows of the runs that go in step: more would leave the cache, and gain nothing.
+#: Numbers in the rows of the descents that are made in step. More would not fit into the cache, and gain nothing.
 _MOST_NUMBERS = 2**20
-#: Losses whose scores and projections take a stack of parameters.
+#: The methods of losses that take a stack of parameters.
 _STACKED = Loss.scores, Loss.project, MetricHinge.scores, MetricHinge.project
 
 
 def fit_together(
     models: Iterable[RobustLearner], data: Iterable[Sequence[Any]], errors: Literal["raise", "return"] = "raise"
 ) -> list[Any]:
-    """Fit many learners, each on rows of its own, much faster than one after the other where the rows are few.
+    """Fit many learners, each to its own rows, much faster than one after the other where the rows are few.
 
-    The result is that of ``model.fit(*rows)`` for each, to rounding: every learner draws from its own `random_state`,
-    its callbacks see the same states, and one that goes astray leaves the others.
+    The result is that of ``model.fit(*rows)`` for each, up to rounding: every learner draws from its own
+    `random_state`, its callbacks see the same states, and one that diverges does not stop the others.
 
     Parameters
     ----------
     models : iterable of learner
-        Any of outvote's, in any mixture. Those with the same settings (but for `random_state` and `callbacks`) on rows
-        of the same shape go in step. The others are fitted one after the other, as are those with `verbose`, a
-        `device`, groups, two samples, blocks of each class, rows in float32, or more than 16384 rows.
+        Any of outvote's learners, in any mixture. Those with the same settings (but for `random_state` and `callbacks`)
+        and rows of the same shape are fitted in step. The others are fitted one after the other, as are those with
+        `verbose`, a `device`, groups, two samples, blocks of each class, rows in float32, or more than 16384 rows.
     data : iterable of tuple
         What `fit` of each takes: (X, y), or (X, y, groups).
     errors : {"raise", "return"}
-        Once all are fitted, raise the first `DivergenceError`; or put each in the place of its learner.
+        Once all are fitted, raise the first `DivergenceError`, or return each in the place of its learner.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def fit_together(
     Raises
     ------
     DivergenceError
-        With ``errors="raise"``, where a fit went astray; the others are fitted all the same.
+        With ``errors="raise"``, where a fit diverged; the others are fitted all the same.
 
     Examples
     --------
@@ -63,29 +63,24 @@ def fit_together(
     True
     """
     models, data = list(models), list(data)
-    _refuse(models, data, errors)
-    fits = [model._fitting(*rows) for model, rows in zip(models, data, strict=True)]
-    found: list[Any] = list(models)
-    asked = {at: next(fit) for at, fit in enumerate(fits)}
-    while asked:
-        answers = _answers(list(asked.values()))
-        for at, answer in zip(list(asked), answers, strict=True):
-            try:
-                thrown = isinstance(answer, DivergenceError)
-                asked[at] = fits[at].throw(answer) if thrown else fits[at].send(answer)  # type: ignore[arg-type]
-            except StopIteration:
-                del asked[at]
-            except DivergenceError as error:
-                del asked[at]
-                found[at] = error
+    _check(models, data, errors)
+    fits = [Fit.begin(model, *rows) for model, rows in zip(models, data, strict=True)]
+    outcomes = _descend([fit.descent for fit in fits])
+    found = {at: outcome for at, outcome in enumerate(outcomes) if not isinstance(outcome, DivergenceError)}
+    asked = {at: fits[at].refit(first) for at, first in found.items()}
+    refits = {at: descent for at, descent in asked.items() if descent is not None}
+    refitted = dict(zip(refits, _descend(list(refits.values())), strict=True))
+    for at, first in found.items():
+        second = refitted.get(at)
+        fits[at].finish(first, None if isinstance(second, DivergenceError) else second)
     if errors == "raise":
-        for one in found:
-            if isinstance(one, DivergenceError):
-                raise one
-    return found
+        for outcome in outcomes:
+            if isinstance(outcome, DivergenceError):
+                raise outcome
+    return [model if at in found else outcomes[at] for at, model in enumerate(models)]
 
 
-def _refuse(models: list[Any], data: list[Any], errors: str) -> None:
+def _check(models: list[Any], data: list[Any], errors: str) -> None:
     if errors not in ("raise", "return"):
         raise ValueError(f"errors={errors!r} is neither 'raise' nor 'return'")
     if len(models) != len(data):
@@ -100,27 +95,24 @@ def _refuse(models: list[Any], data: list[Any], errors: str) -> None:
             raise TypeError(f"data[{at}] must be a tuple (X, y), or (X, y, groups), not {type(rows).__name__}")
 
 
-def _answers(asked: list[Descent]) -> list[Outcome]:
-    """Make the descents asked for, those of the same kind in step."""
-    found: list[Outcome | None] = [None] * len(asked)
+def _descend(descents: list[Descent]) -> list[Outcome]:
+    """Perform the descents, those of the same kind in step."""
+    outcomes: dict[int, Outcome] = {}
     kinds: dict[Hashable, list[int]] = {}
-    for at, descent in enumerate(asked):
+    for at, descent in enumerate(descents):
         kinds.setdefault(_kind(descent) or at, []).append(at)
     for places in kinds.values():
-        rows = asked[places[0]].problem.design
+        rows = descents[places[0]].problem.design
         most = max(1, _MOST_NUMBERS // rows.x.size) if isinstance(rows, ScaledRows) else 1
         for low in range(0, len(places), most):
             some = places[low : low + most]
-            if len(some) == 1:
-                found[some[0]] = _alone(asked[some[0]])
-                continue
-            descents = [asked[at] for at in some]
-            for at, outcome in zip(some, descend_in_step(descents), strict=True):
-                found[at] = outcome
-    return found  # type: ignore[return-value]
+            together = [descents[at] for at in some]
+            made = descend_in_step(together) if len(some) > 1 else [_descend_alone(*together)]
+            outcomes.update(zip(some, made, strict=True))
+    return [outcomes[at] for at in range(len(descents))]
 
 
-def _alone(descent: Descent) -> Outcome:
+def _descend_alone(descent: Descent) -> Outcome:
     try:
         return descent.run()
     except DivergenceError as error:
@@ -128,7 +120,7 @@ def _alone(descent: Descent) -> Outcome:
 
 
 def _kind(descent: Descent) -> Hashable:
-    """Return what descents have in common that can go in step; None for one that cannot."""
+    """Return what descents must have in common to be made in step; None for one that must be made alone."""
     problem, start = descent.problem, descent.start
     design, loss, cell = problem.design, problem.loss, problem.cells[0]
     if type(problem) is not Problem or type(design) is not ScaledRows or len(problem.cells) > 1 or descent.verbose:

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from outvote.learning.backend import Backend
 from outvote.learning.descent import Descended, Descent, Settings, State, Watch
 from outvote.learning.divergence import check_finite, check_risk
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
@@ -46,6 +47,13 @@ class DeviceProblem(Problem):
         """Return the median of block risks, the median over a few deals: one may be unlucky."""
         part = _part(self, rng)
         return float(part.median_risk(part.rows.like(theta)).item())
+
+    def mean_losses(self, theta: Array, partners: Array, rows: Array | None = None) -> Array:
+        """Return the mean loss of some rows (by default all), each paired with all `partners`."""
+        form, design = _form(self, False), cast(DeviceRows, self.design)
+        others = torch.as_tensor(partners, device=design.device)
+        losses = to_host(form.mean_losses(form.scores(design.like(theta)), others))
+        return losses if rows is None else losses[rows]
 
 
 class Epochs:
@@ -224,8 +232,8 @@ class DeviceDescent(Descent):
         return self.ended(self.problem.loss.project(theta), watch, epochs.counts.cpu().numpy(), epoch + 1)
 
 
-class OnDevice:
-    """What a learner's fit needs, on a device.
+class OnDevice(Backend):
+    """The parts of a fit on a device.
 
     Parameters
     ----------
@@ -255,13 +263,6 @@ class OnDevice:
         sent = self._sent[1] if self._sent is not None and self._sent[0] is x else None
         self._sent = None
         return DeviceRows(x, centre, scale, self.device, sent)
-
-    @staticmethod
-    def mean_losses(problem: Problem, theta: Array, partners: Array) -> Array:
-        """Return the mean loss of each row with some others."""
-        form, rows = _form(problem, False), cast(DeviceRows, problem.design)
-        others = torch.as_tensor(partners, device=rows.device)
-        return to_host(form.mean_losses(form.scores(rows.like(theta)), others))
 
 
 def step_of(steps: Steps, direction: Tensor, risk: Callable[[], Tensor], length: Tensor) -> Tensor:
