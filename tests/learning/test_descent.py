@@ -93,8 +93,8 @@ def test_schedules():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rule": "adam"}, "step_rule='adam' is not one of 'normalised'"),
-        ({"schedule": "linear"}, "schedule='linear' is not one of"),
+        ({"rule": "adam"}, "step_rule='adam' must be one of 'normalised'"),
+        ({"schedule": "linear"}, "schedule='linear' must be one of"),
         ({"size": 0.0}, "step_size=0.0 must be a positive number"),
         ({"momentum": 1.0}, r"momentum=1.0 must lie in \[0, 1\)"),
     ],

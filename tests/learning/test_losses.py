@@ -218,7 +218,7 @@ def test_losses_by_name_or_not_at_all():
     assert L.loss_of(own, L.PAIR_LOSSES, 2) is own
     with pytest.raises(ValueError, match="did you mean 'logistic'"):
         L.loss_of("logistics", L.PAIR_LOSSES, 2)
-    with pytest.raises(ValueError, match="degree 2, but a loss of points"):
+    with pytest.raises(ValueError, match="degree 2, but a loss of single rows"):
         L.loss_of(own, {}, 1)
     for base, count in ((L.PointLoss(), 2), (L.PairLoss(), 4)):
         for method in (base.value, base.slope):
@@ -242,7 +242,7 @@ def test_risks_and_gradient_from_all_rows_are_those_of_the_blocks(monkeypatch, l
         blocks = EpochBlocks(rng.permutation(60)[: 6 * n_blocks].reshape(6, n_blocks), rng.integers(n_blocks, size=6))
         rows = blocks.rows()
         np.testing.assert_allclose(loss.risks_of(scores, targets, blocks), loss.risks(scores[rows], targets[rows]))
-        expected = L.mean_of(loss.gradients(design, rows, scores[rows], targets[rows]), clipped)
+        expected = common.mean_of(loss.gradients(design, rows, scores[rows], targets[rows]), clipped)
         found = loss.gradient_of(design, rows, scores, targets, clipped=clipped)
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
@@ -259,11 +259,11 @@ def test_the_mean_gradient_of_a_metric_is_that_of_its_blocks(monkeypatch, n_bloc
     design, loss = ScaledRows(x, np.zeros(3), np.ones(3)), L.MetricHinge()
     scores = loss.scores(design, np.eye(3) / 2)
     given = design, rows, scores[rows], codes[rows]
-    expected = L.mean_of(loss.gradients(*given), clipped)
+    expected = common.mean_of(loss.gradients(*given), clipped)
     found = loss.gradient_of(design, rows, scores, codes, clipped=clipped)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
-    assert np.linalg.norm(L.mean_of(loss.gradients(*given), True)) <= np.linalg.norm(
-        L.mean_of(loss.gradients(*given), False)
+    assert np.linalg.norm(common.mean_of(loss.gradients(*given), True)) <= np.linalg.norm(
+        common.mean_of(loss.gradients(*given), False)
     )
 
 

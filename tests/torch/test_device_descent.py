@@ -13,7 +13,8 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 import outvote as ov
 from outvote.learning import DivergenceError, PairLoss, Problem, Settings, Steps
 from outvote.learning.epoch_blocks import EpochBlocks
-from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge, clip_weights
+from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
+from outvote.learning.losses.common import clip_weights
 from outvote.learning.losses.distances import nearest_psd
 from outvote.learning.scaling import ScaledRows, robust_scaling
 from outvote.learning.voting import Cell

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import NDArray
-
+from outvote.learning.arrays import Array
 from outvote.learning.descent import Descent
 from outvote.learning.problem import Problem
 from outvote.learning.scaling import ScaledRows, robust_scaling
-
-Array = NDArray[Any]
 
 
 class Backend:

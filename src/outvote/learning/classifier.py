@@ -6,22 +6,21 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from outvote.blocks.plan import BlockPlan
+from outvote.learning.arrays import Array
 from outvote.learning.fit import Task
 from outvote.learning.learner import HeldOutRisk, RobustLearner
-from outvote.learning.losses import Hinge, Logistic, MulticlassHinge, PointLoss, Softmax, loss_of, sigmoid, softmax
+from outvote.learning.losses import Hinge, Logistic, MulticlassHinge, PointLoss, Softmax, loss_of
+from outvote.learning.losses.common import sigmoid, softmax
 from outvote.learning.parameters import documented
 from outvote.learning.robustness_warnings import warn_of_small_classes
 from outvote.learning.scaling import ScaledRows
 from outvote.learning.voting import Cell
-
-Array = NDArray[Any]
 
 
 def _has_probabilities(self: Any) -> bool:
@@ -131,9 +130,7 @@ class RobustClassifier(ClassifierMixin, RobustLearner):  # type: ignore[misc]
                 f"Classifier can't train when only one class is present: y holds {self.classes_.tolist()} only"
             )
         two = len(self.classes_) == 2
-        known: dict[str, Any] = {"logistic": Logistic, "hinge": Hinge}
-        if not two:
-            known = {"logistic": Softmax, "hinge": MulticlassHinge}
+        known = {"logistic": Logistic, "hinge": Hinge} if two else {"logistic": Softmax, "hinge": MulticlassHinge}
         loss = loss_of("logistic" if self.loss == "auto" else self.loss, known, 1)
         wanted = "signs" if two else "classes"
         if loss.targets != wanted:

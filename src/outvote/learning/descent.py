@@ -14,15 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outvote import _numba
+from outvote.learning.arrays import Array
 from outvote.learning.divergence import check_finite, check_progress, check_risk
 from outvote.learning.problem import Problem
 from outvote.learning.progress import show_progress
 from outvote.learning.steps import Steps, norm
-
-Array = NDArray[Any]
 
 #: Products of rows with this many columns, and with this many multiplications, may use all threads of numpy. Smaller
 #: ones are slower on several threads.

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from outvote.learning.arrays import Array
 
 #: A fit is refused when its median risk exceeds that of the start by this factor.
 _MOST_RISE = 2.0

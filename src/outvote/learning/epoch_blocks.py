@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from outvote.learning.arrays import Array
 
 #: Up to this many rows a new permutation in every epoch costs next to nothing.
 FEW_ROWS = 2**14

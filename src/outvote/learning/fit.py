@@ -8,21 +8,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from outvote.learning.arrays import Array, Groups
 from outvote.learning.backend import backend_of
 from outvote.learning.descent import Descended, Descent, Settings
 from outvote.learning.divergence import DivergenceError
 from outvote.learning.epoch_blocks import narrow
 from outvote.learning.n_blocks import corrupt_in_part, plans_of
 from outvote.learning.outlier_scores import outlier_scores, row_losses
-from outvote.learning.scaling import ScaledRows
 from outvote.learning.voting import Cell
 
 if TYPE_CHECKING:
     from outvote.learning.learner import RobustLearner
-
-Array = NDArray[Any]
 
 #: Rows in a block of the refit, in which all blocks count.
 _REFIT_BLOCK = 64
@@ -30,42 +27,21 @@ _REFIT_BLOCK = 64
 
 @dataclass(frozen=True)
 class Task:
-    """What a learner is fitted to: checked rows, targets and a loss.
-
-    Attributes
-    ----------
-    x : ndarray of shape (n_rows, n_columns)
-        Rows.
-    targets : ndarray of shape (n_rows,)
-        Targets, as the loss takes them.
-    loss : Loss
-        What is minimised.
-    n_scores : int
-        Scores of each row.
-    intercept : bool
-        Whether the fit has an intercept.
-    centred : bool
-        Whether the columns may be centred.
-    groups : ndarray, optional
-        Group of each row, where only pairs inside a group count.
-    sample_of : ndarray, optional
-        Number of the sample that each row belongs to, where corrupt rows are counted for each sample; None is one
-        sample.
-    n_samples : int
-        Number of samples.
-    stratified : bool
-        Whether rows are held out from each sample separately.
-    """
+    """What a learner is fitted to: checked rows, targets and a loss."""
 
     x: Array
     targets: Array
     loss: Any
+    #: Scores of each row.
     n_scores: int = 1
     intercept: bool = False
+    #: Whether the columns may be centred.
     centred: bool = True
-    groups: Array | None = None
+    groups: Groups = None
+    #: The number of each row's sample, where corrupt rows are counted for each sample; None is one sample.
     sample_of: Array | None = None
     n_samples: int = 1
+    #: Whether rows are held out from each sample separately.
     stratified: bool = False
 
     def samples(self, rows: Array) -> tuple[Array, ...]:
@@ -260,7 +236,7 @@ class Fit:
 
     def _distances(self) -> Array:
         """Return how far out the rows lie in robustly scaled columns, where a fit may not see them."""
-        design: ScaledRows = self.design
+        design = self.design
         if not self.learner._setting("scaling") or not design.centre.any():
             x = self.task.x
             design = self.backend.rows(x, *self.backend.robust_scaling(x, self._n_trimmed))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -20,6 +19,7 @@ from outvote.contamination import Contamination
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.risk import certify_risk
 from outvote.kernels.kernel import Kernel
+from outvote.learning.arrays import Array
 from outvote.learning.descent import Settings
 from outvote.learning.fit import Fit, Task
 from outvote.learning.n_blocks import is_auto, plan_one_sample
@@ -28,8 +28,6 @@ from outvote.learning.robustness_warnings import warn_of_blocks, warn_of_copies
 from outvote.learning.scaling import ScaledRows
 from outvote.learning.steps import Steps
 from outvote.learning.voting import Cell, middle_blocks
-
-Array = NDArray[Any]
 
 
 class HeldOutRisk(NamedTuple):
@@ -150,8 +148,10 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
     _held_out_risk: ClassVar[Callable[..., HeldOutRisk]]
     #: Set the public parameters from `_theta`, given the design and the targets.
     _set_parameters: ClassVar[Callable[..., None]]
-    #: Return the public parameters of the last fit: coefficients and intercept.
-    _user_parameters: ClassVar[Callable[..., tuple[Array, Any]]]
+
+    def _user_parameters(self) -> tuple[Array, Any]:
+        """Return the public parameters of the last fit: coefficients and intercept."""
+        return self.coef_, self.intercept_
 
     def _theta_of(self, design: ScaledRows, coefficients: Array, intercept: Any) -> Array:
         """Return the parameter of the descent that has these public parameters."""

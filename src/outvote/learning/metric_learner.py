@@ -5,22 +5,21 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from outvote.blocks.plan import BlockPlan
 from outvote.kernels.kernel import Kernel
+from outvote.learning.arrays import Array
 from outvote.learning.fit import Fit, Task
 from outvote.learning.learner import HeldOutRisk, RobustLearner
-from outvote.learning.losses import DistanceHinge, MetricHinge, square_norm
+from outvote.learning.losses import DistanceHinge, MetricHinge
+from outvote.learning.losses.common import square_norm
 from outvote.learning.n_blocks import is_auto
 from outvote.learning.parameters import documented
 from outvote.learning.robustness_warnings import warn_of_small_classes
 from outvote.learning.scaling import ScaledRows
-
-Array = NDArray[Any]
 
 
 @documented

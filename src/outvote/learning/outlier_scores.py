@@ -6,11 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from outvote.learning.arrays import Array, slices
 from outvote.learning.problem import Problem
-
-Array = NDArray[Any]
 
 #: Each row of a pair loss is paired with at least and at most this many others, and with fewer beyond so many pairs.
 _PARTNERS = 32, 256, 2**24
@@ -19,18 +17,9 @@ _AT_ONCE = 2**16
 
 
 def row_losses(problem: Problem, theta: Array, counts: Array, rows: Array, rng: np.random.Generator) -> Array:
-    """Return the loss of each row; for pairs, its mean loss with rows that were chosen often.
+    """Return the loss of each row; for pairs, its mean loss with some fitted `rows` that were chosen often.
 
-    Parameters
-    ----------
-    problem, theta
-        The problem, and the parameter under which losses are taken.
-    counts : ndarray
-        How often each row sat in a chosen block.
-    rows : ndarray
-        The rows that were fitted.
-    rng : Generator
-        Chooses the partners of the rows.
+    `counts` holds how often each row sat in a chosen block, and `rng` draws the partners.
     """
     loss: Any = problem.loss
     targets = problem.targets
@@ -72,11 +61,10 @@ def outlier_scores(
     scores = np.zeros(len(counts))
     for values in (losses, distances):
         middle, scale = _middle_and_spread(values, max(1, len(values) - n_corrupt))
-        for low in range(0, len(values), _AT_ONCE):
-            part = np.s_[low : low + _AT_ONCE]
+        for part in slices(len(values), _AT_ONCE):
             scores[part] += np.maximum((values[part] - middle) / scale, 0.0)
-    for low in range(0, len(rows), _AT_ONCE):
-        some = rows[low : low + _AT_ONCE]
+    for part in slices(len(rows), _AT_ONCE):
+        some = rows[part]
         seldom = (usual - counts[some]) / (3 * spread)  # some rows are chosen seldom by chance alone
         scores[some] = np.maximum(scores[some], seldom)
     return scores

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outvote.learning.losses import Design, Loss
+from outvote.learning.arrays import Array, slices
+from outvote.learning.losses import Loss
+from outvote.learning.scaling import ScaledRows
 from outvote.learning.voting import Cell
-
-Array = NDArray[Any]
 
 #: The gradients of the chosen blocks hold at most this many numbers together.
 MOST_GRADIENTS = 2**22
@@ -50,7 +49,7 @@ class Problem:
     0.0
     """
 
-    design: Design
+    design: ScaledRows
     targets: Array
     loss: Loss
     cells: Sequence[Cell]
@@ -99,9 +98,7 @@ class Problem:
         scores, targets = loss.scores(self.design, theta), self.targets
         own_scores, own_targets = (scores, targets) if rows is None else (scores[rows], targets[rows])
         losses = np.empty(len(own_scores))
-        strip = max(1, _AT_ONCE // max(1, scores[partners].size))
-        for low in range(0, len(losses), strip):
-            i = np.s_[low : low + strip]
+        for i in slices(len(losses), _AT_ONCE // max(1, scores[partners].size)):
             values = loss.value(
                 own_scores[i, None], scores[None, partners], own_targets[i, None], targets[None, partners]
             )
@@ -117,8 +114,8 @@ class Problem:
 def count_rows(rows: Array, counts: Array) -> None:
     """Add 1 to the count of each of some distinct rows, a part at a time to save memory."""
     flat = rows.reshape(-1)
-    for low in range(0, len(flat), _AT_ONCE):
-        counts[flat[low : low + _AT_ONCE]] += 1
+    for part in slices(len(flat), _AT_ONCE):
+        counts[flat[part]] += 1
 
 
 def lower_median(risks: Array) -> Array:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.multiclass import check_classification_targets
@@ -13,6 +12,7 @@ from sklearn.utils.validation import column_or_1d
 
 from outvote.kernels import closed_forms
 from outvote.kernels.kernel import Kernel
+from outvote.learning.arrays import Array
 from outvote.learning.fit import Fit, Task
 from outvote.learning.learner import HeldOutRisk, RobustLearner
 from outvote.learning.losses import PAIR_LOSSES, loss_of
@@ -20,8 +20,6 @@ from outvote.learning.n_blocks import plan_two_samples
 from outvote.learning.parameters import documented
 from outvote.learning.scaling import ScaledRows
 from outvote.learning.voting import Cell
-
-Array = NDArray[Any]
 
 
 class _LinearScore(RobustLearner):
@@ -33,9 +31,6 @@ class _LinearScore(RobustLearner):
     def _set_parameters(self, design: ScaledRows, targets: Array) -> None:
         self.coef_, intercept = design.to_user(self._theta)
         self.intercept_ = float(intercept)
-
-    def _user_parameters(self) -> tuple[Array, Any]:
-        return self.coef_, self.intercept_
 
     def _scores_of(self, X: Any) -> Array:
         x = self._read(X)
@@ -78,22 +73,7 @@ class RobustRanker(_LinearScore):
     """
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Learn from rows and numbers to order them by.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-        y : array-like of shape (n_samples,)
-            Numbers; rows with larger ones get higher scores.
-        groups : array-like of shape (n_samples,), optional
-            Queries: only pairs inside one of them count.
-
-        Returns
-        -------
-        RobustRanker
-            Itself.
-        """
+        """Learn from rows and numbers to order them by; with `groups` (queries), only pairs inside a group count."""
         Fit.begin(self, X, y, groups).run()
         return self
 

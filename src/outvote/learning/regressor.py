@@ -6,18 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from outvote.estimate.result import RobustEstimate
+from outvote.learning.arrays import Array
 from outvote.learning.fit import Task
 from outvote.learning.learner import HeldOutRisk, RobustLearner
 from outvote.learning.losses import Absolute, Huber, Squared, loss_of
 from outvote.learning.parameters import documented
 from outvote.learning.scaling import ScaledRows, robust_centre_and_scale
-
-Array = NDArray[Any]
 
 
 @documented
@@ -109,6 +107,3 @@ class RobustRegressor(RegressorMixin, RobustLearner):  # type: ignore[misc]
 
     def _theta_of(self, design: ScaledRows, coefficients: Array, intercept: Any) -> Array:
         return design.from_user(coefficients / self._y_scale, (intercept - self._y_centre) / self._y_scale)
-
-    def _user_parameters(self) -> tuple[Array, Any]:
-        return self.coef_, self.intercept_

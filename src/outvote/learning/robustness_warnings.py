@@ -5,14 +5,11 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outvote.blocks.plan import BlockPlan
-
-Array = NDArray[Any]
+from outvote.learning.arrays import Array
 
 #: A row that is repeated at most this often is never worth a warning.
 _FEW_COPIES = 4

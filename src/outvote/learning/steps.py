@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from outvote.learning.arrays import Array
+from outvote.votes import check_choice
+
 StepRule = Literal["normalised", "clipped", "polyak", "plain"]
 Schedule = Literal["constant", "cosine", "inverse"]
 
@@ -47,12 +48,8 @@ class Steps:
     momentum: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, value, choices in (
-            ("step_rule", self.rule, get_args(StepRule)),
-            ("schedule", self.schedule, get_args(Schedule)),
-        ):
-            if value not in choices:
-                raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
+        check_choice("step_rule", self.rule, StepRule)
+        check_choice("schedule", self.schedule, Schedule)
         if not 0 < self.size < math.inf:
             raise ValueError(f"step_size={self.size!r} must be a positive number")
         if not 0 <= self.momentum < 1:

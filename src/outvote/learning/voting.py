@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from outvote.learning.arrays import Array
 from outvote.learning.epoch_blocks import BlockShuffler, EpochBlocks, narrow
-from outvote.learning.losses import Design, PairLoss, mean_of
-
-Array = NDArray[Any]
+from outvote.learning.losses import PairLoss
+from outvote.learning.losses.common import mean_of
+from outvote.learning.scaling import ScaledRows
 
 
 @dataclass
@@ -71,7 +71,9 @@ class Cell:
         risks[np.isnan(risks)] = np.inf
         return risks
 
-    def gradient(self, loss: Any, design: Design, scores: Array, targets: Array, blocks: tuple[Array, ...]) -> Array:
+    def gradient(
+        self, loss: Any, design: ScaledRows, scores: Array, targets: Array, blocks: tuple[Array, ...]
+    ) -> Array:
         """Return the mean gradient of some blocks, given their row numbers in each sample."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if len(blocks) == 2:

@@ -14,7 +14,7 @@ from outvote import _numba
 from outvote.learning.descent import Descended, Descent, State, Watch
 from outvote.learning.divergence import DivergenceError, check_finite, check_risk
 from outvote.learning.epoch_blocks import EpochBlocks, narrow
-from outvote.learning.losses import clip_weights, square_norm
+from outvote.learning.losses.common import clip_weights, square_norm
 from outvote.learning.problem import count_rows, lower_median
 from outvote.learning.scaling import ScaledRows
 
@@ -132,7 +132,7 @@ class StackedProblems:
         n_rows = len(problems[0].targets)
         self.descents, self.rngs = descents, [descent.rng for descent in descents]
         self.loss, self.cell, self.penalised = problems[0].loss, problems[0].cells[0], problems[0].penalised
-        self.design = StackedRows([problem.design for problem in problems])  # type: ignore[misc]
+        self.design = StackedRows([problem.design for problem in problems])
         self.targets = np.concatenate([problem.targets for problem in problems])
         rows = [at * n_rows + problem.cells[0].samples[0].astype(np.intp) for at, problem in enumerate(problems)]
         self.shuffler = ShufflerOfEach(np.stack(rows), self.cell.n_blocks)
@@ -240,7 +240,7 @@ def in_the_middle_of_each(risks: Array, rngs: Sequence[np.random.Generator], n_c
 
 
 def _mean_of_each(gradients: Array, clipped: bool) -> Array:
-    """Return what `outvote.learning.losses.mean_of` gives for the gradients of each descent."""
+    """Return what `outvote.learning.losses.common.mean_of` gives for the gradients of each descent."""
     n_descents, n_gradients, *shape = gradients.shape
     if n_gradients == 1:
         return gradients[:, 0]
