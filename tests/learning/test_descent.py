@@ -1,4 +1,4 @@
-"""The descent: one block is plain gradient descent, steps, stopping, and divergence that is never a fit."""
+"""The descent: plain gradient descent with one block, step rules, stopping, and errors when it diverges."""
 
 import builtins
 from contextlib import nullcontext
@@ -53,7 +53,7 @@ def test_one_block_of_pairs_is_plain_gradient_descent():
     assert found.theta == pytest.approx(w, rel=1e-12)
 
 
-def test_the_gradient_is_that_of_the_median_block():
+def test_an_epoch_returns_the_risk_and_gradient_of_the_median_block():
     one = problem(n=60, n_blocks=6)
     rng, again = np.random.default_rng(3), np.random.default_rng(3)
     counts = np.zeros(60, dtype=int)
@@ -99,7 +99,7 @@ def test_schedules():
         ({"momentum": 1.0}, r"momentum=1.0 must lie in \[0, 1\)"),
     ],
 )
-def test_steps_refuse(options, message):
+def test_wrong_steps_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         Steps(**options)
 
@@ -115,7 +115,7 @@ def test_every_rule_finds_the_minimum(steps):
     assert found.history.to_dict()["train_risk"][-1] < found.history.train_risk[0] / 4
 
 
-def test_an_unbounded_step_that_diverges_is_no_fit():
+def test_a_descent_that_diverges_or_ends_far_worse_raises():
     one = problem()
     with pytest.raises(DivergenceError, match=r"no longer finite|is inf|is nan"):
         descend(one, np.zeros(3), np.random.default_rng(0), Settings(Steps("plain", 50.0, "constant"), 500))
@@ -126,7 +126,7 @@ def test_an_unbounded_step_that_diverges_is_no_fit():
     assert caught.value.theta.shape == (3,)
 
 
-def test_a_step_to_infinity_is_caught_at_once():
+def test_a_parameter_that_is_not_finite_raises_in_its_epoch():
     one = problem()
     one.targets[0] = 1e308
     with pytest.raises(DivergenceError, match=r"no longer finite after epoch 0|median risk is inf at epoch 0"):
@@ -142,7 +142,7 @@ def test_callbacks_see_every_epoch_and_can_stop():
     assert found.n_epochs == 7
 
 
-def test_patience_keeps_the_best_parameter_on_the_rows_held_out():
+def test_early_stopping_returns_the_best_parameter_on_the_rows_held_out():
     one, other = problem(n=200, n_blocks=5), problem(n=100, n_blocks=3, seed=1)
     held_out = Problem(other.design, other.targets, one.loss, other.cells)
     settings = Settings(Steps(schedule="constant"), 400, average=False, patience=15)
@@ -154,7 +154,7 @@ def test_patience_keeps_the_best_parameter_on_the_rows_held_out():
 
 
 @pytest.mark.parametrize(("wide", "large", "alone"), [(3, 1, False), (4, 1, True), (1, 10**9, True)])
-def test_products_of_many_wide_rows_keep_their_threads(monkeypatch, wide, large, alone):
+def test_only_large_products_of_wide_rows_use_several_threads(monkeypatch, wide, large, alone):
     limited = []
     monkeypatch.setattr(descent_module, "_WIDE", wide)
     monkeypatch.setattr(descent_module, "_LARGE", large)
@@ -163,14 +163,14 @@ def test_products_of_many_wide_rows_keep_their_threads(monkeypatch, wide, large,
     assert limited == ([{"limits": 1, "user_api": "blas"}] if alone else [])
 
 
-def test_few_gradients_are_kept_at_a_time(monkeypatch):
+def test_the_gradients_of_the_chosen_blocks_are_bounded_in_memory(monkeypatch):
     monkeypatch.setattr(problem_module, "MOST_GRADIENTS", 6)
     one = problem(n=60, n_blocks=20, n_chosen=10)
     *_, selected = one.epoch(np.zeros(3), np.random.default_rng(0), np.zeros(60, dtype=int))
     assert len(selected) == 2
 
 
-def test_progress_is_shown(capsys, monkeypatch):
+def test_progress_is_shown_with_and_without_rich(capsys, monkeypatch):
     one = problem()
     descend(one, np.zeros(3), np.random.default_rng(0), Settings(n_epochs=20), verbose=1)
     assert "median risk" in capsys.readouterr().out

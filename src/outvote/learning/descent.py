@@ -1,8 +1,8 @@
 """Gradient descent on the median of the block risks: Algorithm 1 of the paper, with variants.
 
 Every epoch draws blocks, computes their risks, steps along the gradient of the blocks in the middle, and projects.
-Losses of points, of pairs and of pairs across two samples differ in their `Problem` only. One block is plain gradient
-descent.
+Losses of single rows, of pairs and of pairs across two samples differ in their `Problem` only. With one block this is
+plain gradient descent.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class History:
 
 @dataclass(frozen=True)
 class Descended:
-    """The result of a descent: the last parameter, the history, and how often each row sat in a chosen block."""
+    """The result of a descent: the parameter, the history, and how often each row sat in a chosen block."""
 
     theta: Array
     history: History
@@ -138,8 +138,8 @@ class Descent:
     reference: Array | None = None
 
     @property
-    def last_epoch(self) -> int:
-        """The epoch before which the descent ends."""
+    def end_epoch(self) -> int:
+        """One more than the number of the last epoch."""
         return self.first_epoch + self.settings.n_epochs
 
     def run(self) -> Descended:
@@ -151,12 +151,12 @@ class Descent:
         large = len(theta) >= _WIDE and len(problem.targets) * theta.size >= _LARGE
         threads, quiet = nullcontext() if large else _numba.one_thread(), np.errstate(over="ignore", invalid="ignore")
         with show_progress(settings.n_epochs, self.verbose) as advance, quiet, threads:
-            for epoch in range(self.first_epoch, self.last_epoch):
+            for epoch in range(self.first_epoch, self.end_epoch):
                 risk, chosen_risk, gradient, selected = problem.epoch(theta, self.rng, counts)
                 if settings.alpha:
                     gradient = gradient + settings.alpha * problem.penalised * theta
                 velocity = steps.momentum * velocity + gradient
-                moved = theta - steps.step(velocity, chosen_risk, steps.length(epoch, self.last_epoch))
+                moved = theta - steps.step(velocity, chosen_risk, steps.length(epoch, self.end_epoch))
                 check_risk(theta, risk, epoch)
                 check_finite(moved, epoch)
                 moved = problem.loss.project(moved)
@@ -167,7 +167,7 @@ class Descent:
                 advance(risk)
                 if self.is_watched:
                     held_out_risk = None if self.held_out is None else self.held_out.median_risk(theta.copy(), self.rng)
-                    if watch.stops(State(epoch, self.last_epoch, theta.copy(), risk, held_out_risk, step)):
+                    if watch.stops(State(epoch, self.end_epoch, theta.copy(), risk, held_out_risk, step)):
                         break
         if self.held_out is not None:
             theta = watch.best

@@ -27,7 +27,7 @@ def descend_in_step(descents: Sequence[Descent]) -> list[Outcome]:
 
     The first axis of parameters, counts, risks and gradients runs over the descents.
     """
-    settings, first, last = descents[0].settings, descents[0].first_epoch, descents[0].last_epoch
+    settings, first, last = descents[0].settings, descents[0].first_epoch, descents[0].end_epoch
     steps, every = settings.steps, [_Run(descent) for descent in descents]
     going, stacked = every, StackedProblems(descents)
     theta = np.stack([descent.start for descent in descents])

@@ -198,7 +198,7 @@ class DeviceDescent(Descent):
 
     def run(self) -> Descended:
         """Perform the descent."""
-        part, first, last = _part(self.problem, self.rng), self.first_epoch, self.last_epoch
+        part, first, last = _part(self.problem, self.rng), self.first_epoch, self.end_epoch
         held = None if self.held_out is None else _part(self.held_out, self.rng)
         recorder = Recorder(part.dealt.generator) if part.rows.tensor.is_cuda else None
         epochs = Epochs(part, part.rows.like(self.start), self.settings, first, recorder)
