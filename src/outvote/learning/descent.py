@@ -237,7 +237,7 @@ def descend(
     first_epoch : int
         Number of the first epoch, where this descent continues another.
     reference : ndarray, optional
-        A parameter that knows nothing: the fit must not be far worse than it, nor than the start.
+        A neutral parameter, such as 0: the fit must not be far worse than it, nor than the start.
 
     Returns
     -------

@@ -13,7 +13,7 @@ _MOST_RISE = 2.0
 
 
 class DivergenceError(ArithmeticError):
-    """The descent went to infinity, or ended with a larger risk than it began with: there is no fit.
+    """The descent went to infinity, or ended with more than twice the risk of its start: there is no fit.
 
     ``theta`` is the parameter where it ended, in the scaled columns, if it ended there.
 

@@ -60,7 +60,7 @@ def plan_one_sample(
     k = blocks_for(n_rows, n_corrupt, degree)
     reason = "2·n_corrupt + 1 blocks: the largest blocks that corrupt rows cannot outvote."
     if k > 2 * n_corrupt + 1:
-        reason = f"Blocks of at most {MOST_PAIRED} rows: pairs of larger ones cost more than they tell."
+        reason = f"Blocks of at most {MOST_PAIRED} rows: larger ones take more time for pairs and improve nothing."
     return BlockPlan(n_rows, k, n_corrupt, degree, "drop", "learning", reason)
 
 
@@ -78,7 +78,7 @@ def plan_two_samples(sizes: Sequence[int], counts: Sequence[int], *, n_blocks: A
         k, reason = 2 * sum(counts) + 1, "2·n_corrupt + 1 blocks: the largest that corrupt rows cannot outvote."
         if max(sizes) // k > MOST_PAIRED:
             k = min(-(-max(sizes) // MOST_PAIRED), min(sizes))
-            reason = f"Blocks of about {MOST_PAIRED} rows: pairs of larger ones cost more than they tell."
+            reason = f"Blocks of about {MOST_PAIRED} rows: larger ones take more time for pairs and improve nothing."
     plans = (BlockPlan(n, k, c, 1, "drop", "learning", reason) for n, c in zip(sizes, counts, strict=True))
     return GridPlan(tuple(plans), "diagonal")
 

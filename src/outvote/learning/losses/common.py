@@ -38,7 +38,7 @@ class Loss:
     lipschitz: float | None = None
 
     def start(self, n_columns: int, n_scores: int) -> Array:
-        """Return a parameter that knows nothing, from which the descent starts."""
+        """Return the neutral parameter from which the descent starts."""
         return np.zeros(n_columns if n_scores == 1 else (n_columns, n_scores))
 
     def scores(self, design: ScaledRows, theta: Array) -> Array:

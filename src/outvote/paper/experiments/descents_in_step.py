@@ -77,7 +77,7 @@ class _Run:
         self.is_going = True
 
     def diverges(self, theta: Array, risk: float, moved: Array, epoch: int) -> bool:
-        """Note that the risk or the parameter is no longer finite, if so."""
+        """Return whether the risk or the parameter is not finite, and keep the error."""
         try:
             check_risk(theta, risk, epoch)
             check_finite(moved, epoch)
