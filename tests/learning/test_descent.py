@@ -133,6 +133,12 @@ def test_a_parameter_that_is_not_finite_raises_in_its_epoch():
         descend(one, np.zeros(3), np.random.default_rng(0), Settings(Steps("plain", 1e3, "constant"), 5))
 
 
+def test_a_finite_risk_does_not_hide_an_infinite_parameter():
+    settings = Settings(Steps("plain", 1e308, "constant"), 5, alpha=1e10)
+    with pytest.raises(DivergenceError, match="the parameter is no longer finite after epoch 0"):
+        descend(problem(), np.ones(3), np.random.default_rng(0), settings)
+
+
 def test_callbacks_see_every_epoch_and_can_stop():
     seen = []
     one = problem(loss=Logistic())

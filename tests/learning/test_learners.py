@@ -225,6 +225,24 @@ def test_polish_early_stopping_and_warm_start(learner):
     assert np.abs(getattr(warm, name)) == pytest.approx(np.abs(before), abs=1e-4)
 
 
+def test_a_warm_start_of_three_classes_begins_at_the_last_fit():
+    x, y = load_iris(return_X_y=True)
+    model = ov.RobustClassifier(contamination=0.02, random_state=0, warm_start=True).fit(x, y)
+    before = model.coef_.copy()
+    again = model.set_params(step_size=1e-6, max_iter=1).fit(x, y)
+    assert again.coef_ == pytest.approx(before, abs=1e-4)
+
+
+def test_there_is_no_refit_if_all_rows_of_a_class_are_suspect():
+    x, _ = rows(n=102, bad=0)
+    x[:2], labels = 1e3, (np.arange(102) >= 2).astype(int)
+    options = {"contamination": (0, 40), "n_blocks": 2, "max_iter": 20, "random_state": 0}
+    with pytest.warns(RobustnessWarning):
+        polished, plain = (ov.RobustAUCClassifier(polish=polish, **options).fit(x, labels) for polish in (True, False))
+    assert set(np.argsort(polished.outlier_scores_)[-40:]) >= {0, 1}
+    assert np.array_equal(polished.coef_, plain.coef_)
+
+
 @pytest.mark.parametrize("learner", LINEAR)
 def test_partial_fit(learner):
     x, y = rows(n=600, bad=0)
