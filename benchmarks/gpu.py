@@ -136,7 +136,7 @@ def products(bench: Bench) -> Iterator[Measured]:
 
 def problem_of(bench: Bench, loss: Any, n_chosen: int, clipped: bool) -> Any:
     """Pose a problem on rows that lie on the device already."""
-    from outvote.learning.dealing import Cell
+    from outvote.learning.voting import Cell
     from outvote.torch.device.descent import DeviceProblem, DeviceRows
 
     n, d = bench.x.shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 import outvote as ov
 from outvote import _numba
-from outvote.learning.descent import Problem
+from outvote.learning.fit import Fit
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic
 
 from .measure import Job, Row, later, normal, power
@@ -27,10 +28,7 @@ def alone(job: Job) -> Job:
 
 def epoch(learner: Any, loss: Any, x: Any, y: Any, **blocks: int) -> Job:
     """One epoch of a descent: scores, blocks, risks, the middle, the gradient."""
-    learner.set_params(**blocks)
-    design = learner._scaled(x, False, True)
-    cells, _ = learner._cells(np.arange(len(x)), y, len(x), None)
-    problem = Problem(design, y, loss, cells)
+    problem = replace(Fit.begin(learner.set_params(**blocks), x, y).problem, loss=loss)
     rng = np.random.default_rng(0)
     theta = loss.start(x.shape[1], 1)
     if theta.ndim == 1:
@@ -71,7 +69,7 @@ def metric(n_rows: int, columns: int, size: int, middle: Any = 0.0) -> Job:
     learner = ov.RobustMetricLearner(contamination=n_corrupt, middle=middle)
     loss = MetricHinge()
     step = epoch(learner, loss, *labelled(n_rows, columns, 5), n_blocks=2 * n_corrupt + 1)
-    return lambda: loss.project(step()[2])
+    return lambda: loss.project(step().gradient)
 
 
 def product(x: Any, columns: int) -> Job:

@@ -1,4 +1,4 @@
-"""Judge a model on a dirty test set: the usual metrics as robust estimates, and scorers made of them."""
+"""Robust metrics of predictions on rows of which some are corrupt, and scorers for scikit-learn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from outvote.kernels.kernel import Kernel
 
 Floats = NDArray[np.float64]
 
-#: Probabilities are kept away from 0, as everywhere: one sure and wrong prediction would cost infinitely much.
+#: Probabilities are at least this large; otherwise one sure and wrong prediction would have an infinite loss.
 _SMALLEST = float(np.finfo(np.float64).eps)
 
 _CONCORDANCE = Kernel(
@@ -121,7 +121,7 @@ def robust_log_loss(
 
 
 def robust_accuracy(y_true: ArrayLike, y_pred: ArrayLike, **options: Any) -> RobustEstimate:
-    """Share of clean rows that are classified right: certified without further assumptions, as it lies in [0, 1].
+    """Share of clean rows that are classified correctly, certified without an assumption since it lies in [0, 1].
 
     Examples
     --------
@@ -149,9 +149,9 @@ def robust_auc(
     Parameters
     ----------
     y_true, y_score : array-like
-        Two classes, of which the larger label is the positive one, and scores.
+        Two classes, of which the larger label is positive, and scores.
     contamination : float, int, tuple or Contamination
-        How many of all rows may be corrupt; all of them may be in one class. A tuple says how many among the
+        How many of all rows may be corrupt; they may all be in one class. A tuple gives the number among the
         negative and among the positive rows.
     grid, **options
         As for :func:`outvote.u_statistic`.
@@ -180,7 +180,7 @@ def robust_auc(
 
 
 def robust_concordance(y_true: ArrayLike, y_score: ArrayLike, **options: Any) -> RobustEstimate:
-    """Share of pairs of clean rows that scores put in the order of their targets, ties counted half: (1 + τ)/2.
+    """Share of pairs of clean rows that the scores put in the right order, ties counted half: (1 + τ)/2.
 
     Options are those of :func:`outvote.u_statistic`.
 
@@ -198,7 +198,7 @@ def robust_concordance(y_true: ArrayLike, y_score: ArrayLike, **options: Any) ->
     return u_statistic(np.column_stack([true, score]), kernel=_CONCORDANCE, **options)
 
 
-#: Name → metric, the method that predicts what it needs, and whether more is better.
+#: For each name: the metric, the method whose predictions it takes, and whether larger is better.
 SCORERS: dict[str, tuple[Callable[..., RobustEstimate], str, bool]] = {
     "neg_mean_squared_error": (robust_mean_squared_error, "predict", False),
     "neg_mean_absolute_error": (robust_mean_absolute_error, "predict", False),
@@ -218,23 +218,24 @@ def robust_scorer(
     rng: int | None = 0,
     **options: Any,
 ) -> RobustScorer:
-    """Make a scorer for `cross_val_score`, GridSearchCV and the like out of a robust metric.
+    """Make a scorer of a robust metric, for `cross_val_score`, `GridSearchCV` and the like.
 
     Parameters
     ----------
     metric : str or callable
         ``"neg_mean_squared_error"``, ``"neg_mean_absolute_error"``, ``"neg_log_loss"``, ``"accuracy"``, ``"roc_auc"``,
-        ``"concordance"``; or ``f(y_true, y_pred)`` that returns one number for each row, whose robust mean is taken.
+        ``"concordance"``; or ``f(y_true, y_pred)`` that returns one number for each row, of which the robust mean
+        is taken.
     contamination : float, int or Contamination
         How many rows of a test fold may be corrupt.
     greater_is_better : bool, optional
-        For a function of your own; by default it is a loss, and the score its negative.
+        For a function of your own; by default it is a loss, and the score is its negative.
     use : {"estimate", "bound"}
-        Score by the estimate, or by the end of its interval that speaks against the model.
+        Score by the estimate, or by the end of its interval that is worse for the model.
     rng : int or None
-        Seed of the blocks; the same for every model, so that scores can be compared.
+        Seed of the blocks; every model gets the same, so that scores can be compared.
     **options
-        What the metric takes besides: `confidence`, `assume`, `vote`, …
+        Further options of the metric: `confidence`, `assume`, `vote`, …
 
     Examples
     --------
@@ -253,7 +254,7 @@ def robust_scorer(
         if metric not in SCORERS:
             near = difflib.get_close_matches(metric, SCORERS, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            raise ValueError(f"metric={metric!r} is unknown: {hint}The named ones are {', '.join(SCORERS)}")
+            raise ValueError(f"metric={metric!r} is unknown: {hint}The names are {', '.join(SCORERS)}")
         if greater_is_better is not None:
             raise ValueError(f"greater_is_better={greater_is_better!r} is known for metric={metric!r}: leave it out")
     elif not callable(metric):
@@ -263,7 +264,7 @@ def robust_scorer(
 
 
 class RobustScorer:
-    """A scorer ``scorer(estimator, X, y)``; ``estimate`` gives the whole RobustEstimate.
+    """A scorer ``scorer(estimator, X, y)``; its method `estimate` returns the RobustEstimate.
 
     Examples
     --------
@@ -296,7 +297,7 @@ class RobustScorer:
             values = np.asarray(self.metric(y, estimator.predict(X)), dtype=np.float64)
             if values.shape != (len(np.asarray(y)),):
                 raise ValueError(
-                    f"metric returned shape {values.shape} for {len(np.asarray(y))} rows: one number for each"
+                    f"metric returned shape {values.shape} for {len(np.asarray(y))} rows: return one number for each"
                 )
             return mean(values, **options)
         metric, method, _ = SCORERS[self.metric]
@@ -333,7 +334,7 @@ def _alike(y_true: Any, y_pred: Any) -> tuple[Floats, Floats]:
         values.reshape(-1) if values.ndim == 2 and values.shape[1] == 1 else values for values in (true, predicted)
     )
     if true.ndim != 1 or predicted.ndim != 1:
-        raise ValueError(f"y_true and y_pred have shapes {true.shape} and {predicted.shape}: one number for each row")
+        raise ValueError(f"y_true and y_pred have shapes {true.shape} and {predicted.shape}: give one number per row")
     _check_lengths(true, predicted)
     return true, predicted
 

@@ -15,7 +15,7 @@ from numba_forms import both, using
 from outvote.blocks.hashing import hash_coefficients, hash_rows
 from outvote.blocks.partition import draw
 from outvote.estimate.summary.moments import Moments
-from outvote.learning.dealing import Deal
+from outvote.learning.epoch_blocks import EpochBlocks
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
 from outvote.learning.scaling import ScaledRows
 from outvote.votes import medians_of_counts
@@ -158,18 +158,18 @@ def test_risks_and_slopes_of_pairs_are_the_same(loss, size, n_blocks):
 @pytest.mark.parametrize("loss", [PairLogistic(), PairHinge(), ProductHinge()], ids=lambda loss: loss.name)
 @pytest.mark.parametrize(("size", "n_blocks"), [(2, 3), (40, 1), (3, 3000), (17, 9)])
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
-def test_risks_of_a_deal_are_the_same(loss, size, n_blocks, dtype):
+def test_risks_from_all_rows_are_the_same(loss, size, n_blocks, dtype):
     rng = np.random.default_rng(size)
     n_rows = size * n_blocks + 1
     scores, targets = rng.normal(size=n_rows), rng.integers(0, 4, size=n_rows).astype(np.float64)
     order = rng.permutation(n_rows)[:-1].reshape(size, n_blocks).astype(dtype)
     for turns in (None, rng.integers(n_blocks, size=size)):
-        deal = Deal(order, turns)
-        rows = deal.rows()
+        blocks = EpochBlocks(order, turns)
+        rows = blocks.rows()
         expected = loss.risks(scores[rows], targets[rows])
         for module in (None, compiled):
             with using(module):
-                np.testing.assert_allclose(loss.risks_of(scores, targets, deal), expected, rtol=1e-12, atol=1e-13)
+                np.testing.assert_allclose(loss.risks_of(scores, targets, blocks), expected, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("loss", [PairLogistic(), PairHinge(), MetricHinge()], ids=lambda loss: loss.name)
@@ -177,11 +177,11 @@ def test_risks_of_a_deal_are_the_same(loss, size, n_blocks, dtype):
 def test_a_score_that_is_not_a_number_spoils_its_block_and_no_other(loss, n_blocks):
     rng = np.random.default_rng(0)
     scores, targets = rng.normal(size=5 * n_blocks), rng.permutation(5.0 * np.arange(5 * n_blocks))
-    deal = Deal(np.arange(5 * n_blocks).reshape(5, n_blocks))
+    blocks = EpochBlocks(np.arange(5 * n_blocks).reshape(5, n_blocks))
     scores[0], scores[[1, 1 + n_blocks]] = np.nan, np.inf
     for module in (None, compiled):
         with using(module), np.errstate(invalid="ignore"):
-            risks = loss.risks_of(scores[:, None] if loss.name == "metric" else scores, targets, deal)
+            risks = loss.risks_of(scores[:, None] if loss.name == "metric" else scores, targets, blocks)
         assert np.flatnonzero(np.isnan(risks)).tolist() == [0, 1]
 
 
@@ -203,11 +203,11 @@ def test_scores_of_narrow_rows_are_the_same(width, intercept):
 def test_risks_of_a_metric_are_the_same(width):
     rng = np.random.default_rng(width)
     scores, classes = rng.normal(size=(60, width)), rng.integers(0, 3, size=60)
-    deal = Deal(rng.permutation(60)[:48].reshape(6, 8), rng.integers(8, size=6))
+    blocks = EpochBlocks(rng.permutation(60)[:48].reshape(6, 8), rng.integers(8, size=6))
     with using(None):
-        expected = MetricHinge().risks_of(scores, classes, deal)
+        expected = MetricHinge().risks_of(scores, classes, blocks)
     with using(compiled):
-        np.testing.assert_allclose(MetricHinge().risks_of(scores, classes, deal), expected, rtol=1e-12)
+        np.testing.assert_allclose(MetricHinge().risks_of(scores, classes, blocks), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("clipped", [False, True])

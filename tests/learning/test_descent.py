@@ -1,4 +1,4 @@
-"""The descent: one block is plain gradient descent, steps, stopping, and divergence that is never a fit."""
+"""The descent: plain gradient descent with one block, step rules, stopping, and errors when it diverges."""
 
 import builtins
 from contextlib import nullcontext
@@ -9,9 +9,10 @@ import pytest
 from outvote import _numba
 from outvote.learning import DivergenceError, Problem, Settings, Steps, descend
 from outvote.learning import descent as descent_module
-from outvote.learning.dealing import Cell
+from outvote.learning import problem as problem_module
 from outvote.learning.losses import Logistic, PairLogistic, Squared
 from outvote.learning.scaling import ScaledRows
+from outvote.learning.voting import Cell
 
 
 def problem(n=60, d=3, n_blocks=1, n_chosen=1, loss=None, seed=0):
@@ -52,13 +53,13 @@ def test_one_block_of_pairs_is_plain_gradient_descent():
     assert found.theta == pytest.approx(w, rel=1e-12)
 
 
-def test_the_gradient_is_that_of_the_median_block():
+def test_an_epoch_returns_the_risk_and_gradient_of_the_median_block():
     one = problem(n=60, n_blocks=6)
     rng, again = np.random.default_rng(3), np.random.default_rng(3)
     counts = np.zeros(60, dtype=int)
     theta = np.array([1.0, 0.0, 0.0])
     risk, chosen_risk, gradient, selected = one.epoch(theta, rng, counts)
-    blocks = one.cells[0].deal(again)[0].rows()
+    blocks = one.cells[0].draw(again)[0].rows()
     x, y = one.design.x, one.targets
     risks = np.array([np.mean((x[b] @ theta - y[b]) ** 2) / 2 for b in blocks.T])
     middle = np.argsort(risks)[2]  # the lower median of six
@@ -92,13 +93,13 @@ def test_schedules():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rule": "adam"}, "step_rule='adam' is not one of 'normalised'"),
-        ({"schedule": "linear"}, "schedule='linear' is not one of"),
+        ({"rule": "adam"}, "step_rule='adam' must be one of 'normalised'"),
+        ({"schedule": "linear"}, "schedule='linear' must be one of"),
         ({"size": 0.0}, "step_size=0.0 must be a positive number"),
         ({"momentum": 1.0}, r"momentum=1.0 must lie in \[0, 1\)"),
     ],
 )
-def test_steps_refuse(options, message):
+def test_wrong_steps_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         Steps(**options)
 
@@ -114,22 +115,28 @@ def test_every_rule_finds_the_minimum(steps):
     assert found.history.to_dict()["train_risk"][-1] < found.history.train_risk[0] / 4
 
 
-def test_an_unbounded_step_that_diverges_is_no_fit():
+def test_a_descent_that_diverges_or_ends_far_worse_raises():
     one = problem()
     with pytest.raises(DivergenceError, match=r"no longer finite|is inf|is nan"):
         descend(one, np.zeros(3), np.random.default_rng(0), Settings(Steps("plain", 50.0, "constant"), 500))
-    with pytest.raises(DivergenceError, match=r"median risk went from .* smaller step_size") as caught:
+    with pytest.raises(DivergenceError, match=r"median risk rose from .* smaller step_size") as caught:
         descend(
             one, np.zeros(3), np.random.default_rng(0), Settings(Steps("plain", 3.0, "constant"), 20, average=False)
         )
     assert caught.value.theta.shape == (3,)
 
 
-def test_a_step_to_infinity_is_caught_at_once():
+def test_a_parameter_that_is_not_finite_raises_in_its_epoch():
     one = problem()
     one.targets[0] = 1e308
     with pytest.raises(DivergenceError, match=r"no longer finite after epoch 0|median risk is inf at epoch 0"):
         descend(one, np.zeros(3), np.random.default_rng(0), Settings(Steps("plain", 1e3, "constant"), 5))
+
+
+def test_a_finite_risk_does_not_hide_an_infinite_parameter():
+    settings = Settings(Steps("plain", 1e308, "constant"), 5, alpha=1e10)
+    with pytest.raises(DivergenceError, match="the parameter is no longer finite after epoch 0"):
+        descend(problem(), np.ones(3), np.random.default_rng(0), settings)
 
 
 def test_callbacks_see_every_epoch_and_can_stop():
@@ -141,7 +148,7 @@ def test_callbacks_see_every_epoch_and_can_stop():
     assert found.n_epochs == 7
 
 
-def test_patience_keeps_the_best_parameter_on_the_rows_held_out():
+def test_early_stopping_returns_the_best_parameter_on_the_rows_held_out():
     one, other = problem(n=200, n_blocks=5), problem(n=100, n_blocks=3, seed=1)
     held_out = Problem(other.design, other.targets, one.loss, other.cells)
     settings = Settings(Steps(schedule="constant"), 400, average=False, patience=15)
@@ -153,7 +160,7 @@ def test_patience_keeps_the_best_parameter_on_the_rows_held_out():
 
 
 @pytest.mark.parametrize(("wide", "large", "alone"), [(3, 1, False), (4, 1, True), (1, 10**9, True)])
-def test_products_of_many_wide_rows_keep_their_threads(monkeypatch, wide, large, alone):
+def test_only_large_products_of_wide_rows_use_several_threads(monkeypatch, wide, large, alone):
     limited = []
     monkeypatch.setattr(descent_module, "_WIDE", wide)
     monkeypatch.setattr(descent_module, "_LARGE", large)
@@ -162,14 +169,14 @@ def test_products_of_many_wide_rows_keep_their_threads(monkeypatch, wide, large,
     assert limited == ([{"limits": 1, "user_api": "blas"}] if alone else [])
 
 
-def test_few_gradients_are_kept_at_a_time(monkeypatch):
-    monkeypatch.setattr(descent_module, "_MOST_GRADIENTS", 6)
+def test_the_gradients_of_the_chosen_blocks_are_bounded_in_memory(monkeypatch):
+    monkeypatch.setattr(problem_module, "MOST_GRADIENTS", 6)
     one = problem(n=60, n_blocks=20, n_chosen=10)
     *_, selected = one.epoch(np.zeros(3), np.random.default_rng(0), np.zeros(60, dtype=int))
     assert len(selected) == 2
 
 
-def test_progress_is_shown(capsys, monkeypatch):
+def test_progress_is_shown_with_and_without_rich(capsys, monkeypatch):
     one = problem()
     descend(one, np.zeros(3), np.random.default_rng(0), Settings(n_epochs=20), verbose=1)
     assert "median risk" in capsys.readouterr().out

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from outvote.learning import losses as L
-from outvote.learning.dealing import Deal
+from outvote.learning.epoch_blocks import EpochBlocks
 from outvote.learning.losses import common, distances, pairs, points
 from outvote.learning.scaling import ScaledRows
 
@@ -13,7 +13,7 @@ PAIRS = [L.PairLogistic(), L.PairHinge(), L.ProductHinge()]
 
 
 def draw(loss, shape, seed=0):
-    """Scores and targets that suit a loss."""
+    """Return scores and targets that suit a loss."""
     rng = np.random.default_rng(seed)
     if loss.targets == "classes":
         return rng.normal(size=(*shape, 3)), rng.integers(3, size=shape)
@@ -26,7 +26,7 @@ def name_of(loss):
 
 
 def brute(loss, s, y, g=None):
-    """Mean loss over the pairs of one block, from the whole matrix of them."""
+    """Return the mean loss over the pairs of one block, from the whole matrix of pairs."""
     values = loss.value(s[:, None], s[None], y[:, None], y[None])
     counted = np.tri(len(y), k=-1, dtype=bool) & (True if g is None else g[:, None] == g[None])
     return values[counted].mean() if counted.any() else np.nan
@@ -54,12 +54,12 @@ def test_pair_slopes_are_the_derivatives_of_the_values(loss):
     slope = loss.slope(s, t, y, z)
     assert slope == pytest.approx(loss.value(s + 1e-30j, t, y, z).imag / 1e-30, abs=1e-12)
     assert slope == pytest.approx((loss.value(s + 1e-6, t, y, z) - loss.value(s - 1e-6, t, y, z)) / 2e-6, abs=1e-5)
-    assert loss.value(s, t, y, z) == pytest.approx(loss.value(t, s, z, y))  # the symmetry everything relies on
-    assert loss.slope(s, t, y, y) == pytest.approx(0)  # ties pull nowhere
+    assert loss.value(s, t, y, z) == pytest.approx(loss.value(t, s, z, y))  # the symmetry that gradients rely on
+    assert loss.slope(s, t, y, y) == pytest.approx(0)  # ties have slope 0
 
 
 @pytest.mark.parametrize("loss", [*POINTS, *PAIRS], ids=lambda loss: f"{loss.degree}-{loss.name}")
-def test_no_slope_is_steeper_than_the_lipschitz_constant(loss):
+def test_no_slope_exceeds_the_lipschitz_constant(loss):
     scores, targets = draw(loss, (50, 4))
     if loss.degree == 2:
         slope = loss.slope(scores[0], scores[1], targets[0], targets[1])
@@ -71,7 +71,7 @@ def test_no_slope_is_steeper_than_the_lipschitz_constant(loss):
 
 
 @pytest.mark.parametrize("loss", POINTS, ids=name_of)
-def test_block_risks_of_points(loss):
+def test_block_risks_of_single_rows(loss):
     scores, targets = draw(loss, (7, 4))
     assert loss.risks(scores, targets) == pytest.approx(
         [loss.value(scores[:, k], targets[:, k]).mean() for k in range(4)]
@@ -100,7 +100,7 @@ def test_block_risks_and_slopes_of_pairs(monkeypatch, loss, size, n_blocks, grou
             )
 
 
-def test_a_block_without_a_pair_inside_a_group_has_no_risk():
+def test_a_block_without_a_pair_inside_a_group_has_a_nan_risk():
     s = y = np.arange(4.0).reshape(2, 2)
     assert np.isnan(L.PairLogistic().risks(s, y, np.array([[0, 0], [1, 0]]))).tolist() == [True, False]
 
@@ -128,7 +128,7 @@ def rows(n=24, d=3, intercept=False):
 
 @pytest.mark.parametrize("loss", [*POINTS, *PAIRS], ids=lambda loss: f"{loss.degree}-{loss.name}")
 @pytest.mark.parametrize("intercept", [False, True])
-def test_gradients_in_the_weights(loss, intercept):
+def test_gradients_in_the_weights_match_finite_differences(loss, intercept):
     design = rows(intercept=intercept)
     _, targets = draw(loss, (24,))
     shape = (design.n_columns, 3) if loss.targets == "classes" else (design.n_columns,)
@@ -148,7 +148,7 @@ def test_gradients_in_the_weights(loss, intercept):
         assert gradients[:, *place] == pytest.approx(by_difference, abs=2e-5)
 
 
-def test_gradient_across_two_samples():
+def test_gradients_across_two_samples_match_finite_differences():
     design, loss = rows(), L.PairLogistic()
     theta = np.random.default_rng(6).normal(size=3)
     first, second = np.arange(12).reshape(6, 2), np.arange(12, 24).reshape(6, 2)
@@ -167,7 +167,7 @@ def test_gradient_across_two_samples():
 
 
 @pytest.mark.parametrize("loss", [L.MetricHinge(), L.DistanceHinge()], ids=["classes", "given pairs"])
-def test_gradients_of_the_metric(monkeypatch, loss):
+def test_gradients_of_a_metric_match_finite_differences(monkeypatch, loss):
     monkeypatch.setattr(pairs, "_CHUNK", 50)
     design = rows()
     rng = np.random.default_rng(8)
@@ -197,14 +197,14 @@ def test_the_projection_is_the_nearest_psd_matrix():
     assert values.min() >= -1e-12
     kept = np.linalg.eigvalsh(matrix).clip(min=0)
     assert np.sort(values) == pytest.approx(np.sort(kept), abs=1e-12)
-    assert L.MetricHinge().project(projected + np.eye(5)) is not None
+    assert L.MetricHinge().project(projected + np.eye(5)) == pytest.approx(projected + np.eye(5))
     image = distances.root(projected)
     assert image @ image.T == pytest.approx(projected, abs=1e-12)
     same = distances.nearest_psd(np.eye(2))
     assert same == pytest.approx(np.eye(2))
 
 
-def test_extreme_scores_overflow_nowhere():
+def test_extreme_scores_do_not_overflow():
     big = np.array([[-1e4, 0.0, 1e4]])
     with np.errstate(over="raise", invalid="raise"):
         assert common.softplus(big)[0] == pytest.approx([0, np.log(2), 1e4])
@@ -212,13 +212,13 @@ def test_extreme_scores_overflow_nowhere():
     assert common.sigmoid(big)[0] == pytest.approx([0, 0.5, 1])
 
 
-def test_losses_by_name_or_not_at_all():
+def test_losses_are_found_by_name_and_checked():
     assert L.loss_of("hinge", L.PAIR_LOSSES, 2).name == "hinge"
     own = L.PairHinge()
     assert L.loss_of(own, L.PAIR_LOSSES, 2) is own
     with pytest.raises(ValueError, match="did you mean 'logistic'"):
         L.loss_of("logistics", L.PAIR_LOSSES, 2)
-    with pytest.raises(ValueError, match="degree 2, but a loss of points"):
+    with pytest.raises(ValueError, match="degree 2, but a loss of single rows"):
         L.loss_of(own, {}, 1)
     for base, count in ((L.PointLoss(), 2), (L.PairLoss(), 4)):
         for method in (base.value, base.slope):
@@ -231,7 +231,7 @@ def test_losses_by_name_or_not_at_all():
 
 @pytest.mark.parametrize("clipped", [False, True])
 @pytest.mark.parametrize("loss", [L.PairLogistic(), L.Squared(), L.Softmax()], ids=lambda loss: loss.name)
-def test_risks_and_gradient_from_all_rows_are_those_of_the_blocks(monkeypatch, loss, clipped):
+def test_risks_and_gradient_from_all_rows_equal_those_from_the_blocks(monkeypatch, loss, clipped):
     for module, name in ((common, "_GATHERED"), (points, "_AT_ONCE")):
         monkeypatch.setattr(module, name, 10)  # several parts even here
     rng = np.random.default_rng(0)
@@ -239,10 +239,10 @@ def test_risks_and_gradient_from_all_rows_are_those_of_the_blocks(monkeypatch, l
     scores = design.scores(rng.normal(size=(3, 4) if loss.name == "softmax" else 3))
     targets = rng.integers(0, 4, size=60)
     for n_blocks in (2, 9):
-        deal = Deal(rng.permutation(60)[: 6 * n_blocks].reshape(6, n_blocks), rng.integers(n_blocks, size=6))
-        rows = deal.rows()
-        np.testing.assert_allclose(loss.risks_of(scores, targets, deal), loss.risks(scores[rows], targets[rows]))
-        expected = L.mean_of(loss.gradients(design, rows, scores[rows], targets[rows]), clipped)
+        blocks = EpochBlocks(rng.permutation(60)[: 6 * n_blocks].reshape(6, n_blocks), rng.integers(n_blocks, size=6))
+        rows = blocks.rows()
+        np.testing.assert_allclose(loss.risks_of(scores, targets, blocks), loss.risks(scores[rows], targets[rows]))
+        expected = common.mean_of(loss.gradients(design, rows, scores[rows], targets[rows]), clipped)
         found = loss.gradient_of(design, rows, scores, targets, clipped=clipped)
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
@@ -250,7 +250,7 @@ def test_risks_and_gradient_from_all_rows_are_those_of_the_blocks(monkeypatch, l
 @pytest.mark.parametrize("clipped", [False, True])
 @pytest.mark.parametrize("n_blocks", [2, 9])
 @pytest.mark.parametrize("held", [0, 2**21])
-def test_the_mean_gradient_of_a_metric_is_that_of_its_blocks(monkeypatch, n_blocks, clipped, held):
+def test_the_mean_gradient_of_a_metric_equals_the_mean_over_its_blocks(monkeypatch, n_blocks, clipped, held):
     monkeypatch.setattr(distances, "_MOST_HELD", held)
     rng = np.random.default_rng(n_blocks)
     x = rng.normal(size=(60, 3))
@@ -259,11 +259,11 @@ def test_the_mean_gradient_of_a_metric_is_that_of_its_blocks(monkeypatch, n_bloc
     design, loss = ScaledRows(x, np.zeros(3), np.ones(3)), L.MetricHinge()
     scores = loss.scores(design, np.eye(3) / 2)
     given = design, rows, scores[rows], codes[rows]
-    expected = L.mean_of(loss.gradients(*given), clipped)
+    expected = common.mean_of(loss.gradients(*given), clipped)
     found = loss.gradient_of(design, rows, scores, codes, clipped=clipped)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
-    assert np.linalg.norm(L.mean_of(loss.gradients(*given), True)) <= np.linalg.norm(
-        L.mean_of(loss.gradients(*given), False)
+    assert np.linalg.norm(common.mean_of(loss.gradients(*given), True)) <= np.linalg.norm(
+        common.mean_of(loss.gradients(*given), False)
     )
 
 
@@ -277,10 +277,7 @@ def test_a_metric_in_large_blocks_and_small_ones_has_the_same_risk(monkeypatch):
 
 def test_roots_of_definite_and_of_singular_matrices():
     rng = np.random.default_rng(0)
-    for rank in (1, 3, 5):
-        half = rng.normal(size=(5, rank))
-        np.testing.assert_allclose(
-            distances.root(half @ half.T) @ distances.root(half @ half.T).T, half @ half.T, atol=1e-10
-        )
-    assert distances._cholesky(np.eye(3)) is not None
-    assert distances._cholesky(np.diag([1.0, 1.0, 1e-20])) is None
+    halves = [rng.normal(size=(5, rank)) for rank in (1, 3, 5)]
+    for matrix in (*(half @ half.T for half in halves), np.eye(3), np.diag([1.0, 1.0, 1e-20])):
+        root = distances.root(matrix)
+        np.testing.assert_allclose(root @ root.T, matrix, atol=1e-10)

@@ -1,4 +1,4 @@
-"""The table of docs/learning.md can be written again."""
+"""The script that writes the table of docs/learning.md."""
 
 import importlib.util
 from pathlib import Path
@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "learning.md"
 
 
-def test_the_table_can_be_written_again(tmp_path, monkeypatch, capsys):
+def test_the_script_rewrites_the_table_and_nothing_else(tmp_path, monkeypatch, capsys):
     spec = importlib.util.spec_from_file_location("learning_table", ROOT / "benchmarks" / "learning_table.py")
     table = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(table)

@@ -1,4 +1,4 @@
-"""Rows as the descent sees them."""
+"""Rows that are centred and scaled inside a fit."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def test_corrupt_rows_hardly_move_centre_and_scale():
     assert scale == pytest.approx([1, 100, 0.01], rel=0.2)
 
 
-def test_columns_without_a_spread_in_the_middle():
+def test_a_column_with_few_different_values_is_scaled_by_its_standard_deviation():
     rare = np.zeros(200)
     rare[:20] = 1.0
     rarer = np.zeros(200)
@@ -32,7 +32,7 @@ def test_columns_without_a_spread_in_the_middle():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("offset", [0.0, 1e4, 1e9])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_scores_and_pulls_are_those_of_the_scaled_rows(dtype, offset, intercept):
+def test_scores_and_gradients_equal_those_of_the_scaled_rows(dtype, offset, intercept):
     rng = np.random.default_rng(1)
     x = (rng.normal(size=(50, 3)) + (offset if dtype == np.float64 else min(offset, 1e4))).astype(dtype)
     centre, scale = x.astype(float).mean(axis=0), x.astype(float).std(axis=0)
@@ -54,7 +54,7 @@ def test_scores_and_pulls_are_those_of_the_scaled_rows(dtype, offset, intercept)
     assert rows.take(np.arange(5)) == pytest.approx(plain[:5])
 
 
-def test_long_blocks_are_pulled_in_pieces(monkeypatch):
+def test_gradients_of_long_blocks_are_summed_in_pieces(monkeypatch):
     monkeypatch.setattr("outvote.learning.scaling._CHUNK", 7)
     x = np.random.default_rng(2).normal(size=(40, 2))
     rows = ScaledRows(x, np.zeros(2), np.ones(2))

@@ -12,11 +12,12 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 
 import outvote as ov
 from outvote.learning import DivergenceError, PairLoss, Problem, Settings, Steps
-from outvote.learning.dealing import Cell, Deal
-from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge, clip_weights
+from outvote.learning.epoch_blocks import EpochBlocks
+from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
+from outvote.learning.losses.common import clip_weights
 from outvote.learning.losses.distances import nearest_psd
 from outvote.learning.scaling import ScaledRows, robust_scaling
-from outvote.learning.suspicion import mean_losses
+from outvote.learning.voting import Cell
 from outvote.torch.device import descent, fused, scaling
 from outvote.torch.device import risks as forms
 from outvote.torch.device import rows as placed
@@ -57,10 +58,10 @@ def test_same_blocks_same_choice_same_risks_and_gradient(loss, clipped, centre, 
     cell = Cell((np.arange(203),), n_blocks, max(1, n_blocks // 4), clipped=clipped)
     host, device = both(loss, cell, centre)
     theta = theta_of(loss, rng)
-    (deal,) = cell.deal(rng)
-    blocks = deal.rows()
+    (drawn,) = cell.draw(rng)
+    blocks = drawn.rows()
     scores = loss.scores(host.design, theta)
-    risks = cell.risks(loss, scores, host.targets, (deal,))
+    risks = cell.risks(loss, scores, host.targets, (drawn,))
     chosen = cell.choose(risks, rng)
     gradient = cell.gradient(loss, host.design, scores, host.targets, (blocks[:, chosen],))
 
@@ -88,7 +89,7 @@ def test_an_epoch_takes_the_step_of_the_numpy_path(loss, rule, monkeypatch):
         epochs.step()
         monkeypatch.undo()
         scores = loss.scores(host.design, theta)
-        risks = cell.risks(loss, scores, host.targets, (Deal(blocks.numpy()),))
+        risks = cell.risks(loss, scores, host.targets, (EpochBlocks(blocks.numpy()),))
         chosen = np.argsort(risks, kind="stable")[4:7]
         gradient = cell.gradient(loss, host.design, scores, host.targets, (blocks.numpy()[:, chosen],))
         velocity = 0.5 * velocity + gradient + 0.1 * theta
@@ -250,8 +251,9 @@ def test_losses_of_rows_are_those_of_the_numpy_path(loss, centre, monkeypatch):
     rng = np.random.default_rng(3)
     host, device = both(loss, Cell((np.arange(203),), 11, 3), centre)
     theta, partners = theta_of(loss, rng), rng.choice(203, size=20, replace=False)
-    found = descent.OnDevice.mean_losses(device, theta, partners)
-    assert found == pytest.approx(mean_losses(host, theta, partners), rel=1e-10)
+    found = device.mean_losses(theta, partners)
+    assert found == pytest.approx(host.mean_losses(theta, partners), rel=1e-10)
+    assert device.mean_losses(theta, partners, np.array([3, 200])) == pytest.approx(found[[3, 200]])
 
 
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1), st.sampled_from([np.float32, np.float64]))
@@ -399,7 +401,7 @@ def test_a_parameter_that_leaves_for_infinity_is_noticed_at_the_end():
     _, device = both(PairHinge(), cell)
     settings = Settings(Steps("plain", 1e308, "constant"), 4, alpha=1e10, average=False)
     with pytest.raises(DivergenceError, match=r"epoch [0-3]"):
-        descent.descend(device, np.ones(4), np.random.default_rng(0), settings)
+        descent.DeviceDescent(device, np.ones(4), np.random.default_rng(0), settings).run()
 
 
 class Mine(PairLoss):
@@ -443,7 +445,7 @@ def test_kernels_take_the_place_of_the_plain_forms(loss, monkeypatch):
     rng = np.random.default_rng(0)
     plain, quick = (descent._part(device, rng, use_fused=use).form for use in (False, True))
     theta = torch.as_tensor(theta_of(loss, rng))
-    blocks = torch.as_tensor(cell.deal(rng)[0].rows())
+    blocks = torch.as_tensor(cell.draw(rng)[0].rows())
     scores = plain.scores(theta)
     y = torch.as_tensor(device.targets)
 

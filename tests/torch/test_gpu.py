@@ -9,8 +9,8 @@ import torch
 
 import outvote as ov
 from outvote.learning import Settings
-from outvote.learning.dealing import Cell
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
+from outvote.learning.voting import Cell
 from outvote.torch import MedianBlockLoss, block_means, median_block_loss
 from outvote.torch.device import fused
 from outvote.torch.device.deals import Deal

@@ -11,7 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import outvote as ov
-from outvote.learning.dealing import Cell, middle_blocks
+from outvote.learning.n_blocks import plan_one_sample
+from outvote.learning.voting import Cell, middle_blocks
 from outvote.torch import choose_blocks, deal_blocks, plan_batch
 
 
@@ -97,9 +98,8 @@ def test_ties_are_broken_at_random():
 def test_the_plan_is_that_of_the_learners(n_rows, amount, share, degree):
     assume(degree * (2 * ov.Contamination(amount).count(n_rows) + 1) <= n_rows)
     plan = plan_batch(n_rows, contamination=amount, blocks=share, degree=degree)
-    learner = (ov.RobustRanker if degree == 2 else ov.RobustRegressor)(contamination=amount)
     count = ov.Contamination(amount).count(n_rows)
-    expected = learner._plan(n_rows, count, ov.Contamination(amount))
+    expected = plan_one_sample(n_rows, count, degree, n_blocks="auto", algorithm="robust", contamination=amount)
     assert (plan.n_blocks, plan.block_size) == (expected.n_blocks, expected.block_size)
     assert plan.n_chosen == middle_blocks(plan.n_blocks, count, share)
     assert plan.n_rows == plan.n_blocks * plan.block_size <= n_rows

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from outvote.learning.dealing import Cell, Deal
+from outvote.learning.epoch_blocks import EpochBlocks
 from outvote.learning.losses import PairLogistic, Squared
 from outvote.learning.scaling import ScaledRows
+from outvote.learning.voting import Cell
 from outvote.torch import (
     MedianBlockLoss,
     MedianBlockPairLoss,
@@ -67,7 +68,7 @@ def test_loss_and_gradient_are_those_of_the_numpy_descent(n_rows, n_blocks, shar
     for degree, loss in ((1, Squared()), (2, PairLogistic())):
         cell = Cell((np.arange(n_rows),), n_blocks, plan_batch(n_rows, **settings, degree=degree).n_chosen)
         scores = loss.scores(design, w.detach().numpy())
-        risks = cell.risks(loss, scores, targets, (Deal(blocks),))
+        risks = cell.risks(loss, scores, targets, (EpochBlocks(blocks),))
         chosen = cell.choose(risks, np.random.default_rng(0))
         gradient = cell.gradient(loss, design, scores, targets, (blocks[:, chosen],))
         forms = [

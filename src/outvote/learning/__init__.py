@@ -1,14 +1,18 @@
-"""Learners that hold when part of the rows are corrupt: one descent, losses to choose from, scikit-learn estimators."""
+"""Learners that tolerate corrupt rows: scikit-learn estimators, the descent that fits them, and its losses."""
 
 from __future__ import annotations
 
-from outvote.learning.base import RobustLearner, RobustnessWarning
-from outvote.learning.descent import DivergenceError, Problem, Settings, State, Steps, descend
+from outvote.learning.classifier import RobustClassifier
+from outvote.learning.descent import Settings, State, descend
+from outvote.learning.divergence import DivergenceError
+from outvote.learning.learner import RobustLearner
 from outvote.learning.losses import PairLoss, PointLoss
-from outvote.learning.metric import RobustMetricLearner
-from outvote.learning.points import RobustClassifier, RobustRegressor
+from outvote.learning.metric_learner import RobustMetricLearner
+from outvote.learning.problem import Problem
 from outvote.learning.ranking import RobustAUCClassifier, RobustRanker, concordance
-from outvote.learning.together import fit_together
+from outvote.learning.regressor import RobustRegressor
+from outvote.learning.robustness_warnings import RobustnessWarning
+from outvote.learning.steps import Steps
 
 __all__ = [
     "DivergenceError",
@@ -27,5 +31,4 @@ __all__ = [
     "Steps",
     "concordance",
     "descend",
-    "fit_together",
 ]

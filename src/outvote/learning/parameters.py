@@ -1,4 +1,4 @@
-"""The parameters that all learners share: what "auto" stands for, and the words of their docstrings."""
+"""The parameters that all learners share: what "auto" stands for, and their documentation."""
 
 from __future__ import annotations
 
@@ -26,43 +26,44 @@ PRESETS: dict[str, dict[str, Any]] = {
         "polish": False,
     },
 }
-"""What "auto" stands for: outvote's own choice, made for not failing, and Algorithm 1 of the paper."""
+"""What "auto" stands for: outvote's own choice, made to fail seldom, and Algorithm 1 of the paper."""
 
 COMMON_PARAMETERS = """contamination : float, int or Contamination, default=0.05
-        How many of the rows may be corrupt: a fraction or a count. Too low is dangerous, too high costs a little.
+        How many rows may be corrupt: a fraction, or a count. Too low is dangerous, too high costs a little.
     n_blocks : "auto" or int, default="auto"
-        Blocks (K): 2·n_corrupt + 1, or the harmonic rule under ``algorithm="paper"``; 1 is plain gradient descent.
+        Number of blocks (K): 2·n_corrupt + 1, or the harmonic rule under ``algorithm="paper"``; 1 is plain gradient
+        descent.
     algorithm : {"robust", "paper"}, default="robust"
         What "auto" means below. *robust*: middle quarter of the blocks, scaled columns, normalised steps, averaging.
-        *paper*: Algorithm 1 as it stands (median block, plain steps, start at 0.1·N(0, I), columns as they come).
+        *paper*: Algorithm 1 as published (median block, plain steps, start at 0.1·N(0, I), columns not scaled).
     alpha : float, default=0.0
         L2 penalty, alpha/2·‖w‖², on scaled columns; never on an intercept.
     max_iter : int, default=300
-        Epochs.
+        Number of epochs.
     step_rule : {"auto", "normalised", "clipped", "polyak", "plain"}
         See `outvote.learning.Steps`.
     step_size : "auto" or float
         Length of the first step (0.1; 0.3 for a metric), or factor of the gradient where the rule is plain (0.1).
     schedule : {"auto", "constant", "cosine", "inverse"}
-        How it shrinks; *inverse* satisfies the conditions of Theorem 2.
+        How the step shrinks; *inverse* satisfies the conditions of Theorem 2.
     momentum : float, default=0.0
         Share of the last direction that is kept.
     middle : "auto" or float
-        Share of the blocks, in the middle of the risks, whose gradient is taken; 0 is the median block alone. It is
-        narrowed by itself where corrupt blocks could reach into it.
+        Share of the blocks, in the middle of the risks, whose gradient is taken; 0 is the median block alone. Fewer
+        are taken where corrupt blocks could be among them.
     average : "auto" or bool
         Return the mean of the last half of the path.
     scaling : "auto" or bool
-        Centre and scale the columns, robustly, inside. Coefficients are in the units of the columns as they came.
+        Centre and scale the columns robustly inside the fit. Coefficients are in the units of the input.
     init : {"auto", "zero", "normal"} or ndarray
-        Start: no knowledge, 0.1·N(0, I), or coefficients given.
+        Where the descent starts: at zero (a metric: I/d), at 0.1·N(0, I), or at given coefficients.
     polish : "auto" or bool
         Refit without the most suspect rows, as many as may be corrupt, and keep the refit unless the vote of the blocks
-        finds it much worse. By default pairs are refitted, single rows are not.
+        finds it much worse. By default losses of pairs are refitted, losses of single rows are not.
     early_stopping : bool, default=False
         Stop when the median risk on rows held out stops falling, and keep the best parameter.
     validation_fraction : float, default=0.2
-        Share of the rows held out for that.
+        Share of the rows held out for early stopping.
     n_iter_no_change : int, default=20
         Epochs without progress after which to stop.
     tol : float, default=1e-4
@@ -70,30 +71,32 @@ COMMON_PARAMETERS = """contamination : float, int or Contamination, default=0.05
     warm_start : bool, default=False
         Start from the last fit.
     callbacks : sequence of callable, optional
-        Called with an `outvote.learning.State` after each epoch; one that returns True stops.
+        Called with an `outvote.learning.State` after each epoch; one that returns True stops the descent.
     verbose : int, default=0
         1 shows a progress bar.
     random_state : int, RandomState or None
         Seed."""
 
 DEVICE_PARAMETER = """device : str or torch.device, optional
-        Where the descent runs: "cuda", say, or "cpu" (torch on the processor), which need the extra `torch`. None is
-        numpy. Rows go there once and keep their dtype; what is learnt comes back as numpy. The host waits at the end,
-        and after every epoch with `early_stopping`, `callbacks` or `verbose`."""
+        Where the descent runs: "cuda", for instance, or "cpu" (torch on the processor); both need the extra `torch`.
+        None is numpy. The rows are copied there once and keep their dtype; the fitted attributes are numpy arrays. The
+        host waits for the device at the end, and after every epoch with `early_stopping`, `callbacks` or `verbose`."""
 
 COMMON_ATTRIBUTES = """n_blocks_ : int or tuple of int
-        Blocks, of each class where the classes are dealt separately.
+        Number of blocks; of each class where each class has its own blocks.
     plan_ : BlockPlan, GridPlan or tuple of BlockPlan
-        The same, with the reason: ``print(plan_.explain())``.
+        The same with the reason: ``print(plan_.explain())``.
     history_ : dict
-        One entry an epoch: ``train_risk`` (of the median block), ``selected_blocks``, ``held_out_risk``, ``step``.
+        One entry for each epoch: ``train_risk`` (of the median block), ``selected_blocks``, ``held_out_risk``,
+        ``step``.
     selection_counts_ : ndarray
-        How often each row sat in a chosen block; few is suspect.
+        How often each row sat in a chosen block; rows with low counts are suspect.
     row_losses_ : ndarray
         Loss of each row under the fit; for pairs, its mean loss with rows that were chosen often.
     outlier_scores_ : ndarray
-        In standard deviations, high is suspect: a third of how seldom the row was chosen, or its loss and how far out
-        it lies in its columns together, if that is more. They turn round where the fit is captured.
+        In standard deviations; rows with high scores are suspect. The larger of two: a third of how seldom the row was
+        chosen, and the sum of its loss and its distance from the centre of the columns. If corrupt rows have captured
+        the fit, good rows get the high scores.
     n_iter_ : int
         Epochs run.
     n_features_in_, feature_names_in_

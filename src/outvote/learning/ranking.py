@@ -1,53 +1,36 @@
-"""Rankers: pairs of rows, or pairs of a positive and a negative row."""
+"""Linear scores that order rows: by numbers, or positive rows above negative ones."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
-from outvote.assumptions.assumption import Bounded
-from outvote.blocks.choose import plan_blocks
-from outvote.blocks.plan import BlockPlan, GridPlan
-from outvote.contamination import Contamination
-from outvote.estimate.result import RobustEstimate
-from outvote.estimate.risk import certify_risk
 from outvote.kernels.kendall import kendall
 from outvote.kernels.kernel import Kernel
-from outvote.learning.base import Fitting, RobustLearner, _given_blocks
-from outvote.learning.dealing import Cell
+from outvote.learning.arrays import Array
+from outvote.learning.fit import Fit, Task
+from outvote.learning.learner import HeldOutRisk, RobustLearner
 from outvote.learning.losses import PAIR_LOSSES, loss_of
+from outvote.learning.n_blocks import plan_two_samples
 from outvote.learning.parameters import documented
-from outvote.learning.planning import corrupt_in_share
 from outvote.learning.scaling import ScaledRows
-from outvote.learning.suspicion import partners_for
-
-Array = NDArray[Any]
-
-#: Rows of one class in a block of pairs across two samples.
-_MOST_CROSSED = 256
+from outvote.learning.voting import Cell
 
 
-class _LinearScores(RobustLearner):
-    """A learner whose fit is one linear score."""
+class _LinearScore(RobustLearner):
+    """A learner of pairs whose fit is one linear score."""
 
-    _degree: ClassVar[int] = 2
-
-    def _loss(self) -> Any:
+    def _pair_loss(self) -> Any:
         return loss_of("logistic" if self.loss == "auto" else self.loss, PAIR_LOSSES, 2)
 
-    def _set_scores(self, design: ScaledRows) -> None:
+    def _set_parameters(self, design: ScaledRows, targets: Array) -> None:
         self.coef_, intercept = design.to_user(self._theta)
         self.intercept_ = float(intercept)
-
-    @property
-    def _user_parameters(self) -> tuple[Array, Any]:
-        return self.coef_, self.intercept_
 
     def _scores_of(self, X: Any) -> Array:
         x = self._read(X)
@@ -55,11 +38,11 @@ class _LinearScores(RobustLearner):
 
 
 @documented
-class RobustRanker(_LinearScores):
+class RobustRanker(_LinearScore):
     """Learn a score that orders rows as their targets do, although some rows are corrupt.
 
-    The score is w·x. Every epoch the rows are dealt into blocks, every block has its mean loss over pairs, and the
-    step is taken on the blocks in the middle.
+    The score is w·x. Every epoch draws blocks of rows, computes the mean loss over the pairs of each block, and steps
+    along the gradient of the blocks in the middle.
 
     Parameters
     ----------
@@ -72,9 +55,9 @@ class RobustRanker(_LinearScores):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Weights, in the units of the columns as they came.
+        Weights, in the units of the input.
     intercept_ : float
-        A shift that changes no order (and no probability but those of the loss "product").
+        A constant that changes no order; the loss "product" alone depends on it.
     {attributes}
 
     Examples
@@ -90,49 +73,12 @@ class RobustRanker(_LinearScores):
     """
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Learn from rows and numbers to order them by.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-        y : array-like of shape (n_samples,)
-            The larger, the further up.
-        groups : array-like of shape (n_samples,), optional
-            Queries: only pairs inside one of them count.
-
-        Returns
-        -------
-        RobustRanker
-            Itself.
-        """
-        self._run(self._fitting(X, y, groups))
-        return self
-
-    def _fitting(self, X: Any, y: Any, groups: Any = None) -> Fitting[None]:
-        x, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2)
-        y = self._check_targets(y)
-        codes = None
-        if groups is not None:
-            codes = np.unique(column_or_1d(groups), return_inverse=True)[1]
-            if len(codes) != len(y):
-                raise ValueError(f"groups has {len(codes)} entries for {len(y)} rows")
-            if not _has_pair(codes, y):
-                raise ValueError("no group holds two rows with different y: there is nothing to rank inside groups")
-        self._set_scores((yield from self._learning(x, y, self._loss(), groups=codes)))
-
-    def partial_fit(self, X: Any, y: Any, n_steps: int = 10) -> Self:
-        """Take `n_steps` more steps, on these rows alone; columns are scaled as in the first call."""
-        first = not hasattr(self, "coef_")
-        x, y = validate_data(
-            self, X, y, reset=first, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2
-        )
-        y = self._check_targets(y)
-        self._set_scores(self._learn_more(x, y, self._loss(), n_steps))
+        """Learn from rows and numbers to order them by; with `groups` (queries), only pairs inside a group count."""
+        Fit.begin(self, X, y, groups).run()
         return self
 
     def predict(self, X: Any) -> Array:
-        """Return the scores of rows: the larger, the further up."""
+        """Return the scores of rows, from which their order follows."""
         return self._scores_of(X)
 
     def score(self, X: Any, y: Any, groups: Any = None) -> float:
@@ -146,67 +92,37 @@ class RobustRanker(_LinearScores):
         weights = [_untied(y[part]) for part in parts]
         return float(np.average([concordance(scores[part], y[part]) for part in parts], weights=weights))
 
-    def certify(
-        self,
-        X: Any,
-        y: Any,
-        contamination: Any = None,
-        confidence: float = 0.95,
-        *,
-        loss: str = "zero-one",
-        **options: Any,
-    ) -> RobustEstimate:
-        """Bound the risk on clean pairs from above, from rows not used for the fit, of which some are corrupt.
-
-        Parameters
-        ----------
-        X, y : array-like
-            Held-out rows.
-        contamination : float, int or Contamination, optional
-            How many of them may be corrupt; as for the fit by default.
-        confidence : float
-            Confidence of the bound.
-        loss : {"zero-one", "training"}
-            The share of pairs in the wrong order (a pair with a tied score counts half, one with tied y nothing), or
-            the loss that was minimised, which needs an `assume` to be certified.
-        **options
-            As for `outvote.certify_risk`.
-
-        Returns
-        -------
-        RobustEstimate
-            ``interval.high`` is the bound.
-        """
-        rows = np.column_stack([self.predict(X), column_or_1d(y)])
-        allowed = self.contamination if contamination is None else contamination
-        kernel = _discordance
-        if loss == "training":
-            trained = self._loss()
-            kernel = Kernel(
-                lambda a, b: trained.value(a[..., 0], b[..., 0], a[..., 1], b[..., 1]), (2,), None, True, "loss"
-            )
-        else:
-            options.setdefault("assume", Bounded(0, 1))
-        return certify_risk(rows, kernel=kernel, contamination=allowed, confidence=confidence, **options)
-
-    def _check_targets(self, y: Array) -> Array:
+    def _task(self, X: Any, y: Any, reset: bool = True, groups: Any = None) -> Task:
+        x, y = self._check_rows(X, y, reset, y_numeric=True, ensure_min_samples=2)
         y = np.asarray(y, dtype=np.float64)
         if np.ptp(y) == 0:
             raise ValueError(f"y is constant ({y[0]:g}): there is nothing to rank")
-        return y
+        codes = None
+        if groups is not None:
+            codes = np.unique(column_or_1d(groups), return_inverse=True)[1]
+            if len(codes) != len(y):
+                raise ValueError(f"groups has {len(codes)} entries for {len(y)} rows")
+            if not _has_pair(codes, y):
+                raise ValueError("no group holds two rows with different y: there is nothing to rank inside groups")
+        return Task(x, y, self._pair_loss(), groups=codes)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
+    def _held_out_risk(self, X: Any, y: Any, loss: str) -> HeldOutRisk:
+        rows = np.column_stack([self.predict(X), column_or_1d(y)])
+        if loss == "training":
+            value = self._pair_loss().value
+            return HeldOutRisk(
+                (rows,),
+                Kernel(lambda a, b: value(a[..., 0], b[..., 0], a[..., 1], b[..., 1]), (2,), None, True, "loss"),
+            )
+        return HeldOutRisk((rows,), _DISCORDANCE, bounded=True)
 
 
 @documented
-class RobustAUCClassifier(ClassifierMixin, _LinearScores):  # type: ignore[misc]
+class RobustAUCClassifier(ClassifierMixin, _LinearScore):  # type: ignore[misc]
     """Learn a score that puts the positive rows above the negative ones (bipartite ranking).
 
-    The k-th block of positives meets the k-th block of negatives (MoU₂ on the diagonal); each class has a
-    contamination of its own. Decisions are taken at the threshold where the score's errors balance, robustly.
+    The k-th block of positives is paired with the k-th block of negatives (MoU₂ on the diagonal), and each class has
+    its own contamination. Rows are classified at the threshold where both classes have the same share of errors.
 
     Parameters
     ----------
@@ -216,14 +132,14 @@ class RobustAUCClassifier(ClassifierMixin, _LinearScores):  # type: ignore[misc]
         As for `RobustRanker`, with y = 0 and 1.
     {parameters}
     device : None
-        Only None: the descent on a device has no pairs of two samples.
+        Only None: pairs of two samples do not run on a device.
 
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
         The negative and the positive label.
     coef_ : ndarray of shape (n_features,)
-        Weights, in the units of the columns as they came.
+        Weights, in the units of the input.
     intercept_ : float
         Minus the threshold.
     {attributes}
@@ -240,35 +156,16 @@ class RobustAUCClassifier(ClassifierMixin, _LinearScores):  # type: ignore[misc]
     True
     """
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from rows of two classes."""
-        self._run(self._fitting(X, y))
-        return self
+    classes_: Array
 
-    def _fitting(self, X: Any, y: Any) -> Fitting[None]:
-        x, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        codes = self._check_classes(y)
-        design = yield from self._learning(x, codes.astype(np.float64), self._loss())
-        self._set_threshold(design, codes)
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, n_steps: int = 10) -> Self:
-        """Take `n_steps` more steps, on these rows alone; columns are scaled as in the first call.
+    def partial_fit(  # type: ignore[override]  # scikit-learn gives the classes third
+        self, X: Any, y: Any, classes: Any = None, n_steps: int = 10
+    ) -> Self:
+        """Take `n_steps` more steps on these rows alone; the columns keep the scaling of the first call.
 
         Both classes must be among the rows; `classes`, which scikit-learn asks for, is only compared with them.
         """
-        first = not hasattr(self, "coef_")
-        x, y = validate_data(self, X, y, reset=first, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        known = np.unique(classes) if classes is not None else None if first else self.classes_
-        codes = self._check_classes(y)
-        if known is not None and not np.array_equal(known, self.classes_):
-            raise ValueError(f"y has the classes {self.classes_.tolist()!r}, but they should be {known.tolist()!r}")
-        self._set_threshold(self._learn_more(x, codes.astype(np.float64), self._loss(), n_steps), codes)
-        return self
-
-    def _set_threshold(self, design: ScaledRows, codes: Array) -> None:
-        self._set_scores(design)
-        scores = design.x @ self.coef_.astype(design.x.dtype) + self.intercept_
-        self.intercept_ -= _balanced_threshold(scores[codes == 0], scores[codes == 1])
+        return self._fit_further(self._task(X, y, not self.__sklearn_is_fitted__(), classes), n_steps)
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores of rows: positive for the class ``classes_[1]``."""
@@ -283,36 +180,9 @@ class RobustAUCClassifier(ClassifierMixin, _LinearScores):  # type: ignore[misc]
         """Return the area under the ROC curve."""
         return float(roc_auc_score(column_or_1d(y) == self.classes_[1], self.decision_function(X)))
 
-    def certify(
-        self,
-        X: Any,
-        y: Any,
-        contamination: Any = None,
-        confidence: float = 0.95,
-        *,
-        loss: str = "zero-one",
-        **options: Any,
-    ) -> RobustEstimate:
-        """Bound 1 - AUC on clean rows (or the training loss) from above; see `RobustRanker.certify`."""
-        scores, positive = self.decision_function(X), column_or_1d(y) == self.classes_[1]
-        allowed = self.contamination if contamination is None else contamination
-        kernel = _misordered
-        if loss == "training":
-            trained = self._loss()
-            kernel = Kernel(
-                lambda s, t: trained.value(s, t, np.zeros(np.shape(s)), np.ones(np.shape(t))),
-                (1, 1),
-                None,
-                True,
-                "loss",
-            )
-        else:
-            options.setdefault("assume", Bounded(0, 1))
-        return certify_risk(
-            scores[~positive], scores[positive], kernel=kernel, contamination=allowed, confidence=confidence, **options
-        )
-
-    def _check_classes(self, y: Array) -> Array:
+    def _task(self, X: Any, y: Any, reset: bool = True, classes: Any = None) -> Task:
+        x, y = self._check_rows(X, y, reset, ensure_min_samples=2)
+        known = np.unique(classes) if classes is not None else None if reset else self.classes_
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) > 2:
@@ -322,62 +192,35 @@ class RobustAUCClassifier(ClassifierMixin, _LinearScores):  # type: ignore[misc]
             )
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only ({self.classes_[0]!r}): there is nothing to rank")
-        self._sizes = tuple(int(size) for size in np.bincount(codes))
-        return codes
+        if known is not None and not np.array_equal(known, self.classes_):
+            raise ValueError(f"y has the classes {self.classes_.tolist()!r}, but they should be {known.tolist()!r}")
+        targets = codes.astype(np.float64)
+        return Task(x, targets, self._pair_loss(), sample_of=codes, n_samples=2, stratified=True)
 
-    def _sample_sizes(self, n_rows: int) -> tuple[int, ...]:
-        return self._sizes
-
-    def _cells(self, rows: Array, targets: Array, n_all: int, groups: Array | None) -> tuple[list[Cell], Any]:
-        samples = rows[targets[rows] == 0], rows[targets[rows] == 1]
-        sizes = len(samples[0]), len(samples[1])
-        counts = Contamination.of(self.contamination).counts(self._sizes)
-        if len(rows) < n_all:
-            counts = tuple(
-                corrupt_in_share(c, n, full, 2) for c, n, full in zip(counts, sizes, self._sizes, strict=True)
-            )
-        plan = self._grid(sizes, counts)
+    def _cells(
+        self, samples: tuple[Array, ...], counts: tuple[int, ...], contamination: Any, task: Task
+    ) -> tuple[list[Cell], Any]:
+        sizes = [len(rows) for rows in samples]
+        plan = plan_two_samples(sizes, counts, n_blocks=self.n_blocks, algorithm=self.algorithm)
         return [self._cell(samples, plan.n_votes, sum(counts))], plan
 
-    def _grid(self, sizes: tuple[int, int], counts: tuple[int, ...]) -> GridPlan:
-        """Choose the blocks on the diagonal, or refuse the contamination."""
-        if not (isinstance(self.n_blocks, str) and self.n_blocks == "auto"):
-            k, reason = _given_blocks(self.n_blocks, min(sizes), sum(sizes), 1), "The number of blocks was given."
-        elif self.algorithm == "paper":
-            plan = plan_blocks(sizes, counts, degree=(1, 1), method="harmonic", grid="diagonal")
-            assert isinstance(plan, GridPlan)
-            return plan
-        else:
-            k, reason = 2 * sum(counts) + 1, "2·n_corrupt + 1 blocks: the largest that corrupt rows cannot outvote."
-            if k > min(sizes):
-                plan_blocks(sizes, counts, degree=(1, 1), grid="diagonal")  # refuses, and says what works
-            if max(sizes) // k > _MOST_CROSSED:
-                k = min(-(-max(sizes) // _MOST_CROSSED), min(sizes))
-                reason = f"Blocks of about {_MOST_CROSSED} rows: pairs of larger ones cost more than they tell."
-        plans = (BlockPlan(n, k, c, 1, "drop", "learning", reason) for n, c in zip(sizes, counts, strict=True))
-        return GridPlan(tuple(plans), "diagonal")
+    def _set_parameters(self, design: ScaledRows, targets: Array) -> None:
+        super()._set_parameters(design, targets)
+        scores = design.x @ self.coef_.astype(design.x.dtype) + self.intercept_
+        self.intercept_ -= _balanced_threshold(scores[targets == 0], scores[targets == 1])
 
-    def _split(self, rows: Array, targets: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-        parts = [super(RobustAUCClassifier, self)._split(rows[targets[rows] == code], targets, rng) for code in (0, 1)]
-        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-
-    def _losses_of_rows(
-        self, problem: Any, theta: Array, counts: Array, rows: Array, rng: np.random.Generator
-    ) -> Array:
-        """Return the mean loss of each row with rows of the other class that were chosen often."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores, losses = problem.loss.scores(problem.design, theta), np.zeros(len(problem.targets))
-            for code in (0.0, 1.0):
-                other = rows[problem.targets[rows] != code]
-                trusted = other[counts[other] >= np.median(counts[other])]
-                n_partners = min(partners_for(len(scores)), len(trusted))
-                partners = rng.choice(trusted, size=n_partners, replace=False)
-                own = np.flatnonzero(problem.targets == code)
-                for part in np.array_split(own, max(1, len(own) // 1024)):
-                    losses[part] = problem.loss.value(
-                        scores[part, None], scores[None, partners], np.array(code), np.array(1.0 - code)
-                    ).mean(axis=1)
-        return np.where(np.isnan(losses), np.inf, losses)
+    def _held_out_risk(self, X: Any, y: Any, loss: str) -> HeldOutRisk:
+        scores, positive = self.decision_function(X), column_or_1d(y) == self.classes_[1]
+        samples = scores[~positive], scores[positive]
+        if loss == "training":
+            value = self._pair_loss().value
+            return HeldOutRisk(
+                samples,
+                Kernel(
+                    lambda s, t: value(s, t, np.zeros(np.shape(s)), np.ones(np.shape(t))), (1, 1), None, True, "loss"
+                ),
+            )
+        return HeldOutRisk(samples, _MISORDERED, bounded=True)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -386,7 +229,7 @@ class RobustAUCClassifier(ClassifierMixin, _LinearScores):  # type: ignore[misc]
 
 
 def concordance(scores: Array, y: Array) -> float:
-    """Return the share of pairs with different y that the scores order alike, ties counted half.
+    """Return the share of pairs with different y that the scores put in the right order, ties counted half.
 
     Examples
     --------
@@ -402,17 +245,19 @@ def concordance(scores: Array, y: Array) -> float:
 
 
 def _untied(y: Array) -> float:
+    """Return the number of pairs with different y."""
     counts = np.unique(y, return_counts=True)[1].astype(np.float64)
     return float((len(y) ** 2 - (counts**2).sum()) / 2)
 
 
 def _has_pair(codes: Array, y: Array) -> bool:
+    """Return whether some group holds two rows with different y."""
     order = np.lexsort((y, codes))
     return bool(np.any((codes[order][1:] == codes[order][:-1]) & (y[order][1:] != y[order][:-1])))
 
 
 def _balanced_threshold(negative: Array, positive: Array) -> float:
-    """Return the threshold at which as large a share of positives lies below as of negatives lies above."""
+    """Return the threshold where the share of positives below it equals the share of negatives above it."""
     values = np.sort(np.concatenate([negative, positive]))
     below = np.searchsorted(np.sort(positive), values, side="right") / len(positive)
     above = 1 - np.searchsorted(np.sort(negative), values, side="right") / len(negative)
@@ -424,5 +269,5 @@ def _wrong_order(a: Array, b: Array) -> Array:
     return (1 - np.sign((a[..., 0] - b[..., 0]) * (a[..., 1] - b[..., 1]))) / 2 * (a[..., 1] != b[..., 1])
 
 
-_discordance = Kernel(_wrong_order, (2,), (0.0, 1.0), True, "wrong order")
-_misordered = Kernel(lambda s, t: (s > t) + (s == t) / 2, (1, 1), (0.0, 1.0), True, "wrong order")
+_DISCORDANCE = Kernel(_wrong_order, (2,), (0.0, 1.0), True, "wrong order")
+_MISORDERED = Kernel(lambda s, t: (s > t) + (s == t) / 2, (1, 1), (0.0, 1.0), True, "wrong order")

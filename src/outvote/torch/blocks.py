@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from outvote.contamination import Contamination
-from outvote.learning.dealing import middle_blocks
-from outvote.learning.planning import blocks_for
+from outvote.learning.n_blocks import blocks_for
+from outvote.learning.voting import middle_blocks
 
 
 class BatchPlan(NamedTuple):

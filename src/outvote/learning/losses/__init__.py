@@ -1,9 +1,9 @@
-"""Losses of points and of pairs: value, slope, projection, and what each of them needs.
+"""Losses of single rows and of pairs.
 
-Everything works on *scores*, which the descent computes once an epoch on all rows. Blocks come as stacks whose first
-axis runs over the rows of a block and whose second axis runs over the blocks: scores of shape (B, K), or (B, K, C)
-for C scores a row, and targets of shape (B, K). A new loss says what one point or one pair costs (`value`) and how
-that moves with the first score (`slope`); block risks, gradients and pairs across two samples follow.
+Losses are functions of *scores*, which the descent computes once in an epoch for all rows. The first axis of an array
+runs over the rows of a block and the second over the blocks: scores have shape (B, K), or (B, K, C) with C scores for
+each row, and targets (B, K). A new loss defines the loss of one row or one pair (`value`) and its derivative in the
+first score (`slope`). Block risks, gradients and pairs across two samples follow from these.
 """
 
 from __future__ import annotations
@@ -11,16 +11,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from outvote.learning.losses.common import (
-    Design,
-    Loss,
-    clip_weights,
-    mean_of,
-    mean_of_each,
-    sigmoid,
-    softmax,
-    square_norm,
-)
+from outvote.learning.losses.common import Loss
 from outvote.learning.losses.distances import DistanceHinge, MetricHinge
 from outvote.learning.losses.pairs import PairHinge, PairLogistic, PairLoss, ProductHinge
 from outvote.learning.losses.points import (
@@ -36,9 +27,7 @@ from outvote.learning.losses.points import (
 
 __all__ = [
     "PAIR_LOSSES",
-    "POINT_LOSSES",
     "Absolute",
-    "Design",
     "DistanceHinge",
     "Hinge",
     "Huber",
@@ -53,18 +42,9 @@ __all__ = [
     "ProductHinge",
     "Softmax",
     "Squared",
-    "clip_weights",
     "loss_of",
-    "mean_of",
-    "mean_of_each",
-    "sigmoid",
-    "softmax",
-    "square_norm",
 ]
 
-POINT_LOSSES: dict[str, type[PointLoss]] = {
-    one.name: one for one in (Logistic, Hinge, Softmax, MulticlassHinge, Squared, Absolute, Huber)
-}
 PAIR_LOSSES: dict[str, type[PairLoss]] = {one.name: one for one in (PairLogistic, PairHinge, ProductHinge)}
 
 
@@ -72,7 +52,7 @@ def loss_of(loss: Any, known: dict[str, Any], degree: int) -> Any:
     """Return a loss by name, or the one given."""
     if isinstance(loss, Loss):
         if loss.degree != degree:
-            takes = "points" if degree == 1 else "pairs"
+            takes = "single rows" if degree == 1 else "pairs"
             raise ValueError(f"loss={loss.name or loss!r} has degree {loss.degree}, but a loss of {takes} is needed")
         return loss
     if isinstance(loss, str) and loss in known:

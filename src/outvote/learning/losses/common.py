@@ -1,50 +1,35 @@
-"""What all losses have in common, and arithmetic that also takes complex scores.
+"""The base class of all losses, and their arithmetic.
 
-Slopes can then be checked by complex steps.
+The arithmetic also takes complex scores, so that slopes can be checked by complex steps.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from outvote.learning.dealing import Deal
-
-Array = NDArray[Any]
+from outvote.learning.arrays import Array, Groups, slices
+from outvote.learning.epoch_blocks import EpochBlocks
+from outvote.learning.scaling import ScaledRows
 
 #: Rows gathered at once for gradients.
 _GATHERED = 2**16
 
 
-class Design(Protocol):
-    """What a loss may ask of the rows: scores that are linear in them, and the rows of some blocks."""
-
-    def scores(self, weights: Array) -> Array:
-        """Return rows @ weights, for all rows."""
-
-    def take(self, rows: Array) -> Array:
-        """Return some rows, as the descent sees them."""
-
-    def pull(self, rows: Array, slopes: Array) -> Array:
-        """Return Σ_b rows_bkᵀ·slopes_bk for each block k: slopes in the scores become gradients in the weights."""
-
-
 class Loss:
-    """What all losses have in common.
+    """The base class of all losses.
 
     Attributes
     ----------
     name : str
-        What `loss=` calls it.
+        Its name in the parameter `loss`.
     degree : int
-        Rows it takes at a time: 1 for points, 2 for pairs.
+        Rows it takes at a time: 1 for single rows, 2 for pairs.
     targets : {"numbers", "signs", "classes"}
-        What it needs to be told: any numbers, -1 and +1, or class numbers 0, 1, …
+        The targets it needs: any numbers, -1 and +1, or class numbers 0, 1, …
     lipschitz : float or None
-        Largest slope in the scores, where there is one.
+        Largest slope in the scores, if there is one.
     """
 
     name: ClassVar[str] = ""
@@ -53,10 +38,10 @@ class Loss:
     lipschitz: float | None = None
 
     def start(self, n_columns: int, n_scores: int) -> Array:
-        """Return the parameter the descent starts from."""
+        """Return the neutral parameter from which the descent starts."""
         return np.zeros(n_columns if n_scores == 1 else (n_columns, n_scores))
 
-    def scores(self, design: Design, theta: Array) -> Array:
+    def scores(self, design: ScaledRows, theta: Array) -> Array:
         """Return the scores of all rows."""
         return design.scores(theta)
 
@@ -64,82 +49,61 @@ class Loss:
         """Return the nearest parameter that is allowed."""
         return theta
 
-    def risks(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
+    def risks(self, scores: Array, targets: Array, groups: Groups = None) -> Array:
         """Return the mean loss of each block."""
         raise NotImplementedError
 
-    def risks_of(self, scores: Array, targets: Array, deal: Deal, groups: Array | None = None) -> Array:
+    def risks_of(self, scores: Array, targets: Array, blocks: EpochBlocks, groups: Groups = None) -> Array:
         """Return the mean loss of each block, from the scores, targets and groups of all rows."""
-        rows = deal.rows()
-        return self.risks(scores[rows], deal.turned(deal.ordered(targets)), None if groups is None else groups[rows])
+        rows, own_targets = blocks.rows(), blocks.rotated(blocks.ordered(targets))
+        return self.risks(scores[rows], own_targets, None if groups is None else groups[rows])
 
-    def slopes(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
+    def slopes(self, scores: Array, targets: Array, groups: Groups = None) -> Array:
         """Return the derivative of each block's risk in the scores of its rows."""
         raise NotImplementedError
 
-    def gradients(
-        self, design: Design, rows: Array, scores: Array, targets: Array, groups: Array | None = None
-    ) -> Array:
-        """Return the gradient of each block's risk, blocks first; `rows` has their row numbers, (B, K)."""
+    def gradients(self, design: ScaledRows, rows: Array, scores: Array, targets: Array, groups: Groups = None) -> Array:
+        """Return the gradient of each block's risk, blocks first; `rows` holds their row numbers, (B, K)."""
         return design.pull(rows, self.slopes(scores, targets, groups))
 
     def gradient_of(
-        self,
-        design: Design,
-        rows: Array,
-        scores: Array,
-        targets: Array,
-        groups: Array | None = None,
-        clipped: bool = False,
+        self, design: ScaledRows, rows: Array, scores: Array, targets: Array, groups: Groups = None, *, clipped: bool
     ) -> Array:
         """Return the mean gradient of some blocks, from the scores, targets and groups of all rows.
 
-        None pulls harder than the median of them if they are `clipped`.
+        If `clipped`, each gradient is cut to the median of their lengths first.
         """
-        step = max(1, _GATHERED // len(rows))
-        parts = [rows[:, low : low + step] for low in range(0, rows.shape[1], step)]
         gradients = [
             self.gradients(design, part, scores[part], targets[part], None if groups is None else groups[part])
-            for part in parts
+            for part in (rows[:, some] for some in slices(rows.shape[1], _GATHERED // len(rows)))
         ]
         return mean_of(gradients[0] if len(gradients) == 1 else np.concatenate(gradients), clipped)
 
 
 def mean_of(gradients: Array, clipped: bool) -> Array:
-    """Return the mean of gradients, each cut to the median of their lengths if they are `clipped`."""
-    return mean_of_each(gradients[None], clipped)[0]
-
-
-def mean_of_each(gradients: Array, clipped: bool) -> Array:
-    """Return the same for each run, where runs are the first axis and their gradients the second."""
-    n_runs, n_gradients, *shape = gradients.shape
+    """Return the mean of gradients, each cut to the median of their lengths if `clipped`."""
+    n_gradients, *shape = gradients.shape
     if n_gradients == 1:
-        return gradients[:, 0]
+        return gradients[0]
     if not clipped or n_gradients < 3:
-        return gradients.mean(axis=1)
-    flat = gradients.reshape(n_runs, n_gradients, -1)
+        return gradients.mean(axis=0)
+    flat = gradients.reshape(n_gradients, -1)
     norms = np.sqrt(square_norm(flat))
-    usable = np.isfinite(norms)[..., None]
-    return (clip_weights(norms)[:, None] @ np.where(usable, flat, 0.0)).reshape(n_runs, *shape)
+    return (clip_weights(norms)[None] @ np.where(np.isfinite(norms)[:, None], flat, 0.0)).reshape(shape)
 
 
 def clip_weights(norms: Array) -> Array:
-    """Return what each of several gradients counts for when none is to pull harder than the median of them.
-
-    Lengths are along the last axis.
-    """
+    """Return the weight of each gradient in their mean when all are cut to the median of their lengths, `norms`."""
     usable = np.isfinite(norms)
     moving = usable & (norms > 0)
-    size = norms.shape[-1]
+    size = len(norms)
     if moving.all():
-        ordered = np.sort(norms, axis=-1)
-        most = (ordered[..., (size - 1) // 2, None] + ordered[..., size // 2, None]) / 2  # np.median takes far longer
+        ordered = np.sort(norms)
+        most = (ordered[(size - 1) // 2] + ordered[size // 2]) / 2  # np.median takes far longer
         return most / np.maximum(norms, most) / size
-    each = zip(norms.reshape(-1, size), moving.reshape(-1, size), strict=True)
-    most = np.array([np.median(own[moves]) if moves.any() else 0.0 for own, moves in each])
-    most = most.reshape(*norms.shape[:-1], 1)
+    most = np.median(norms[moving]) if moving.any() else 0.0
     with np.errstate(invalid="ignore"):
-        return np.where(usable, most / np.maximum(norms, np.where(most > 0, most, 1.0)), 0.0) / size
+        return np.where(usable, most / np.maximum(norms, most if most > 0 else 1.0), 0.0) / size
 
 
 def softplus(x: Array) -> Array:

@@ -1,60 +1,57 @@
-"""Losses of distances: pairs of rows under a Mahalanobis metric, and the cone its matrix stays in."""
+"""Losses of distances under a Mahalanobis metric, and the projection onto positive semi-definite matrices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from outvote import _numba
-from outvote.learning.losses.common import Array, Design, clip_weights, positive, square_norm
+from outvote.learning.arrays import Array, Groups, slices
+from outvote.learning.epoch_blocks import EpochBlocks
+from outvote.learning.losses.common import clip_weights, positive, square_norm
 from outvote.learning.losses.pairs import PairLoss
 from outvote.learning.losses.points import PointLoss
+from outvote.learning.scaling import ScaledRows
 
-if TYPE_CHECKING:
-    from outvote.learning.dealing import Deal
-
-#: Up to this size a block's squared distances are held at once.
+#: Up to this size, all squared distances of a block are in memory at once.
 _SQUARED = 1024
-#: Numbers of pulls that are held rather than taken again.
+#: Numbers in the pair matrices that are kept between two passes; more are computed again.
 _MOST_HELD = 2**21
-#: Up to this many columns distances are taken one by one faster than from products.
+#: Up to this many columns, compiled loops over distances are faster than matrix products.
 _NARROW = 256
 
 
 class MetricHinge(PairLoss):
     """max(0, 1 + y_ij·(d²_M(x_i, x_j) - 2)), y_ij = +1 inside a class and -1 across; M stays positive semi-definite.
 
-    The scores of a row are its image under a root of M, so that d²_M is a plain squared distance.
+    The scores of a row are the row times a root of M, so that d²_M is an ordinary squared distance of scores.
     """
 
     name = "metric"
     targets = "classes"
 
     def start(self, n_columns: int, n_scores: int) -> Array:
-        """Return I/d: distances of scaled rows are then about 2, where the loss turns."""
+        """Return I/d, under which squared distances of scaled rows are about 2, the threshold of the loss."""
         return np.eye(n_columns) / n_columns
 
-    #: The last projection and its root: a descent asks for the scores under it next.
+    #: The last projection and its root, for the scores that a descent computes next.
     _last: tuple[Array, Array] | None = None
 
-    def scores(self, design: Design, theta: Array) -> Array:
-        """Return every row under a root of M."""
+    def scores(self, design: ScaledRows, theta: Array) -> Array:
+        """Return every row times a root of M."""
         last = self._last
         return design.scores(last[1] if last is not None and last[0] is theta else root(theta))
 
     def project(self, theta: Array) -> Array:
-        """Return the nearest positive semi-definite matrix, or a stack of them; they are not to be modified."""
+        """Return the nearest positive semi-definite matrix, or a stack of them; do not modify the result."""
         self._last = last = _projected(theta)
         return last[0]
 
     def value(self, s: Array, t: Array, y: Array, z: Array) -> Array:
-        """Return the loss of each pair."""
         return positive(1 + np.where(y == z, 1.0, -1.0) * (square_norm(s - t) - 2))
 
-    def risks(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
-        """Return the mean loss over the pairs of each block."""
+    def risks(self, scores: Array, targets: Array, groups: Groups = None) -> Array:
         size, n_blocks = targets.shape
         if np.iscomplexobj(scores) or groups is not None or size > _SQUARED:
             return super().risks(scores, targets, groups)
@@ -64,19 +61,17 @@ class MetricHinge(PairLoss):
             risks[some] = positive(1 + sign * (distance - 2)).sum(axis=(1, 2)) / (size * (size - 1))
         return risks
 
-    def risks_of(self, scores: Array, targets: Array, deal: Deal, groups: Array | None = None) -> Array:
-        """Return the mean loss over the pairs of each block, without gathering the images of its rows."""
-        size = len(deal.order)
+    def risks_of(self, scores: Array, targets: Array, blocks: EpochBlocks, groups: Groups = None) -> Array:
+        """Return the mean loss over the pairs of each block, without copying the scores of its rows."""
+        size = len(blocks.order)
         if groups is None and scores.dtype == np.float64 and size > 1:
-            ready = _numba.compiled(3e-9 * deal.order.size * size * scores.shape[1])
+            ready = _numba.compiled(3e-9 * blocks.order.size * size * scores.shape[1])
             if ready is not None:
-                return ready.metric_pairs(scores, targets, deal.rows()) / (size * (size - 1) // 2)
-        return super().risks_of(scores, targets, deal, groups)
+                return ready.metric_pairs(scores, targets, blocks.rows()) / (size * (size - 1) // 2)
+        return super().risks_of(scores, targets, blocks, groups)
 
-    def gradients(
-        self, design: Design, rows: Array, scores: Array, targets: Array, groups: Array | None = None
-    ) -> Array:
-        """Return the mean over the pairs that cost something of y_ij·(x_i - x_j)(x_i - x_j)ᵀ."""
+    def gradients(self, design: ScaledRows, rows: Array, scores: Array, targets: Array, groups: Groups = None) -> Array:
+        """Return the mean of y_ij·(x_i - x_j)(x_i - x_j)ᵀ over the pairs with a positive loss."""
         size, n_blocks = targets.shape
         n_columns = scores.shape[-1]
         gradient = np.empty((n_blocks, n_columns, n_columns))
@@ -86,15 +81,9 @@ class MetricHinge(PairLoss):
         return gradient
 
     def gradient_of(
-        self,
-        design: Design,
-        rows: Array,
-        scores: Array,
-        targets: Array,
-        groups: Array | None = None,
-        clipped: bool = False,
+        self, design: ScaledRows, rows: Array, scores: Array, targets: Array, groups: Groups = None, *, clipped: bool
     ) -> Array:
-        """Return the mean gradient of some blocks without writing down that of each: Σ w_k·X_kᵀL_kX_k is one product.
+        """Return the mean gradient of some blocks as one product, Σ w_k·X_kᵀL_kX_k, without the gradient of each.
 
         The length of X_kᵀL_kX_k is the root of the trace of (L_kS_k)², with the products S_k = X_kX_kᵀ of its rows.
         """
@@ -140,13 +129,10 @@ class DistanceHinge(PointLoss):
     project = MetricHinge.project
 
     def value(self, scores: Array, targets: Array) -> Array:
-        """Return the loss of each row."""
         return positive(1 + targets * (square_norm(scores) - 2))
 
-    def gradients(
-        self, design: Design, rows: Array, scores: Array, targets: Array, groups: Array | None = None
-    ) -> Array:
-        """Return the mean of y·(a - b)(a - b)ᵀ over the pairs of each block that cost something."""
+    def gradients(self, design: ScaledRows, rows: Array, scores: Array, targets: Array, groups: Groups = None) -> Array:
+        """Return the mean of y·(a - b)(a - b)ᵀ over the pairs of each block with a positive loss."""
         x = design.take(rows.reshape(-1)).reshape(*rows.shape, -1)
         weights = np.where(1 + targets * (square_norm(scores) - 2) > 0, targets, 0.0) / len(targets)
         return (x * weights[..., None]).transpose(1, 2, 0) @ x.transpose(1, 0, 2)
@@ -178,21 +164,21 @@ def _projected(matrix: Array) -> tuple[Array, Array]:
 
 
 def _cholesky(matrix: Array) -> Array | None:
-    """Return the lower triangular root of a positive definite matrix, which costs far less than its eigenvalues.
+    """Return the lower triangular root of a positive definite matrix, far cheaper than its eigenvalues, or None.
 
-    Of a stack, where all of them have one.
+    For a stack, None unless every matrix has one.
     """
     try:
         factor = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         return None
-    # Close to the edge of the cone only the eigenvalues are to be trusted.
+    # Close to a singular matrix only the eigenvalues are reliable.
     diagonal = factor.diagonal(axis1=-2, axis2=-1)
     return factor if (diagonal > 1e-6 * diagonal.max(axis=-1, keepdims=True)).all() else None
 
 
 def _pulls(scores: Array, targets: Array) -> Array:
-    """Return matrices L_k for which X_kᵀL_kX_k is the gradient of the risk of block k of a metric.
+    """Return a matrix L_k of each block k such that X_kᵀL_kX_k is the gradient of its risk.
 
     Σ_ij w_ij (x_i - x_j)(x_i - x_j)ᵀ over ordered pairs is 2·XᵀLX with L = diag(Σ_j w_ij) - w.
     """
@@ -213,15 +199,14 @@ def _pulls(scores: Array, targets: Array) -> Array:
 
 
 def _of_blocks(n_blocks: int, cost: int) -> Iterator[slice]:
-    """Cut the blocks into parts of about a million numbers, each block costing so many."""
-    step = max(1, 2**20 // cost)
-    return (slice(low, min(low + step, n_blocks)) for low in range(0, n_blocks, step))
+    """Cut the blocks into parts of about a million numbers; `cost` is the numbers of one block."""
+    return slices(n_blocks, 2**20 // cost)
 
 
 def _squared_distances(scores: Array, targets: Array) -> tuple[Array, Array]:
     """Return, for the pairs of each block, +1 inside a class and -1 across, and the squared distance: (K, B, B).
 
-    From products, which are fast, of rows that are centred, which keeps their digits.
+    Distances come from matrix products, which are fast; the rows are centred first to keep precision.
     """
     t = scores.transpose(1, 0, 2)
     t = t - t.mean(axis=1, keepdims=True)

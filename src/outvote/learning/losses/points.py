@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from outvote.learning.losses.common import Array, Loss, positive, sigmoid, softmax, softplus
+from outvote.learning.arrays import Array, Groups, slices
+from outvote.learning.epoch_blocks import EpochBlocks
+from outvote.learning.losses.common import Loss, positive, sigmoid, softmax, softplus
 
-if TYPE_CHECKING:
-    from outvote.learning.dealing import Deal
-
-
-#: Rows whose losses are taken at once.
+#: Rows whose losses are computed at once.
 _AT_ONCE = 2**16
 
 
 class PointLoss(Loss):
-    """A loss of single rows: define `value` and `slope` of (scores, targets), elementwise.
+    """A loss of single rows: a subclass defines `value` and `slope` of (scores, targets), elementwise.
 
     Examples
     --------
@@ -43,25 +40,24 @@ class PointLoss(Loss):
         """Return its derivative in the score."""
         raise NotImplementedError
 
-    def risks(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
+    def risks(self, scores: Array, targets: Array, groups: Groups = None) -> Array:
         """Return the mean loss of each block."""
         return self.value(scores, targets).mean(axis=0)
 
-    def risks_of(self, scores: Array, targets: Array, deal: Deal, groups: Array | None = None) -> Array:
-        """Return the mean loss of each block: losses are taken row by row, and only they are gathered."""
-        if 2 * deal.order.size < len(targets):
-            return super().risks_of(scores, targets, deal, groups)
-        return self.values(scores, targets)[deal.rows()].mean(axis=0)
+    def risks_of(self, scores: Array, targets: Array, blocks: EpochBlocks, groups: Groups = None) -> Array:
+        """Return the mean loss of each block, from the losses of all rows where most rows are in a block."""
+        if 2 * blocks.order.size < len(targets):
+            return super().risks_of(scores, targets, blocks, groups)
+        return self.values(scores, targets)[blocks.rows()].mean(axis=0)
 
     def values(self, scores: Array, targets: Array) -> Array:
-        """Return the loss of each of all rows, some at a time: what is written down in between stays small."""
+        """Return the loss of every row, computed a part at a time to save memory."""
         losses = np.empty(len(targets))
-        for low in range(0, len(losses), _AT_ONCE):
-            part = np.s_[low : low + _AT_ONCE]
+        for part in slices(len(losses), _AT_ONCE):
             losses[part] = self.value(scores[part], targets[part])
         return losses
 
-    def slopes(self, scores: Array, targets: Array, groups: Array | None = None) -> Array:
+    def slopes(self, scores: Array, targets: Array, groups: Groups = None) -> Array:
         """Return the derivative of each block's risk in the scores of its rows."""
         return self.slope(scores, targets) / len(targets)
 
@@ -74,11 +70,9 @@ class Logistic(PointLoss):
     lipschitz = 1.0
 
     def value(self, scores: Array, targets: Array) -> Array:
-        """Return the loss of each row."""
         return softplus(-targets * scores)
 
     def slope(self, scores: Array, targets: Array) -> Array:
-        """Return its derivative in the score."""
         return -targets * sigmoid(-targets * scores)
 
 
@@ -90,28 +84,24 @@ class Hinge(PointLoss):
     lipschitz = 1.0
 
     def value(self, scores: Array, targets: Array) -> Array:
-        """Return the loss of each row."""
         return positive(1 - targets * scores)
 
     def slope(self, scores: Array, targets: Array) -> Array:
-        """Return its derivative in the score."""
         return np.where(targets * scores < 1, -targets, 0.0)
 
 
 class Softmax(PointLoss):
-    """log Σ_c exp(s_c) - s_y: the logistic loss of several classes."""
+    """log Σ_c exp(s_c) - s_y, the logistic loss of several classes."""
 
     name = "softmax"
     targets = "classes"
     lipschitz = math.sqrt(2.0)
 
     def value(self, scores: Array, targets: Array) -> Array:
-        """Return the loss of each row."""
         shift = np.real(scores).max(axis=-1, keepdims=True)
         return np.log(np.exp(scores - shift).sum(axis=-1)) + shift[..., 0] - _own(scores, targets)
 
     def slope(self, scores: Array, targets: Array) -> Array:
-        """Return its derivative in the score."""
         shares = softmax(scores)
         np.put_along_axis(shares, targets[..., None], np.take_along_axis(shares, targets[..., None], -1) - 1, -1)
         return shares
@@ -125,12 +115,10 @@ class MulticlassHinge(PointLoss):
     lipschitz = math.sqrt(2.0)
 
     def value(self, scores: Array, targets: Array) -> Array:
-        """Return the loss of each row."""
         rival = self._rival(scores, targets)
         return positive(1 + _own(scores, rival) - _own(scores, targets))
 
     def slope(self, scores: Array, targets: Array) -> Array:
-        """Return its derivative in the score."""
         rival = self._rival(scores, targets)
         active = np.where(1 + _own(scores, rival) - _own(scores, targets) > 0, 1.0, 0.0)[..., None]
         slope = np.zeros(scores.shape)
@@ -150,11 +138,9 @@ class Squared(PointLoss):
     name = "squared"
 
     def value(self, scores: Array, targets: Array) -> Array:
-        """Return the loss of each row."""
         return (scores - targets) ** 2 / 2
 
     def slope(self, scores: Array, targets: Array) -> Array:
-        """Return its derivative in the score."""
         return scores - targets
 
 
@@ -165,12 +151,10 @@ class Absolute(PointLoss):
     lipschitz = 1.0
 
     def value(self, scores: Array, targets: Array) -> Array:
-        """Return the loss of each row."""
         gap = scores - targets
         return gap * np.sign(np.real(gap))
 
     def slope(self, scores: Array, targets: Array) -> Array:
-        """Return its derivative in the score."""
         return np.sign(scores - targets)
 
 
@@ -183,13 +167,11 @@ class Huber(PointLoss):
         self.corner = self.lipschitz = corner
 
     def value(self, scores: Array, targets: Array) -> Array:
-        """Return the loss of each row."""
         gap = scores - targets
         size = gap * np.sign(np.real(gap))
         return np.where(np.real(size) <= self.corner, gap**2 / 2, self.corner * (size - self.corner / 2))
 
     def slope(self, scores: Array, targets: Array) -> Array:
-        """Return its derivative in the score."""
         return np.clip(scores - targets, -self.corner, self.corner)
 
 

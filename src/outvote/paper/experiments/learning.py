@@ -118,7 +118,7 @@ def sane_weights_of_each(
     name: str, sane: Sequence[Rows], seeds: Sequence[int], shorter: int = 4
 ) -> list[Array] | list[None]:
     """Return the same for the sane rows of several runs."""
-    from outvote.learning import fit_together
+    from outvote.paper.experiments.fit_together import fit_together
 
     if name == "iris":
         return [None for _ in sane]
@@ -163,7 +163,8 @@ def accepts(model: RobustLearner, rows: Rows) -> bool:
 
 def accepted(models: Sequence[RobustLearner], data: Sequence[Rows]) -> list[bool]:
     """Fit models, each on rows of its own; tell which did not refuse the fit as gone astray."""
-    from outvote.learning import DivergenceError, fit_together
+    from outvote.learning import DivergenceError
+    from outvote.paper.experiments.fit_together import fit_together
 
     return [not isinstance(found, DivergenceError) for found in fit_together(models, data, errors="return")]
 

@@ -16,24 +16,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from outvote.learning.dealing import Cell
-from outvote.learning.descent import (
-    _CHECKS,
-    DEFAULTS,
-    Callback,
-    Descended,
-    History,
-    Problem,
-    Settings,
-    State,
-    Steps,
-    Watch,
-    _check,
-    _check_progress,
-    _finite,
-    _progress,
-)
+from outvote.learning.backend import Backend
+from outvote.learning.descent import Descended, Descent, Settings, State, Watch
+from outvote.learning.divergence import check_finite, check_risk
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
+from outvote.learning.problem import N_DRAWS, Problem
+from outvote.learning.progress import show_progress
+from outvote.learning.steps import Steps
+from outvote.learning.voting import Cell
 from outvote.torch.device import fused
 from outvote.torch.device.graphs import Recorder
 from outvote.torch.device.risks import MetricPart, RankingPart
@@ -57,6 +47,13 @@ class DeviceProblem(Problem):
         """Return the median of block risks, the median over a few deals: one may be unlucky."""
         part = _part(self, rng)
         return float(part.median_risk(part.rows.like(theta)).item())
+
+    def mean_losses(self, theta: Array, partners: Array, rows: Array | None = None) -> Array:
+        """Return the mean loss of some rows (by default all), each paired with all `partners`."""
+        form, design = _form(self, False), cast(DeviceRows, self.design)
+        others = torch.as_tensor(partners, device=design.device)
+        losses = to_host(form.mean_losses(form.scores(design.like(theta)), others))
+        return losses if rows is None else losses[rows]
 
 
 class Epochs:
@@ -172,7 +169,7 @@ class Part:
     def median_risk(self, theta: Tensor) -> Tensor:
         """Return the median of block risks, the median over a few deals: one may be unlucky."""
         scores, each = self.form.scores(theta), []
-        for check in range(_CHECKS):
+        for check in range(N_DRAWS):
             if check % self.dealt.shuffle_every == 0:
                 self.dealt.shuffle()
             risks = self.form.risks(scores, self.dealt.deal())
@@ -180,76 +177,63 @@ class Part:
         return torch.stack(each).median()
 
 
-def descend(
-    problem: Problem,
-    start: Array,
-    rng: np.random.Generator,
-    settings: Settings = DEFAULTS,
-    *,
-    held_out: Problem | None = None,
-    callbacks: Sequence[Callback] = (),
-    verbose: int = 0,
-    first_epoch: int = 0,
-    reference: Array | None = None,
-) -> Descended:
-    """Minimise the median of block risks on the device of the rows; see `outvote.learning.descend`.
+@dataclass(frozen=True)
+class DeviceDescent(Descent):
+    """A descent on the device of its rows: `problem.design` is a `DeviceRows`.
 
-    `problem.design` is a `DeviceRows`. Without `held_out`, `callbacks` and `verbose` the host waits for the device
-    at the end, and on CUDA once or twice at the beginning, where epochs are recorded; with one of them after every
-    epoch. A descent that went astray is noticed then, not before. A metric is projected every eighth epoch and at the
-    end.
+    Without `held_out`, `callbacks` and `verbose` the host waits for the device at the end, and on CUDA once or twice at
+    the beginning, where epochs are recorded; with one of them it waits after every epoch. Only then does it notice that
+    a descent diverges. A metric is projected in every eighth epoch and at the end.
 
     Examples
     --------
-    >>> from outvote.learning.dealing import Cell
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(100, 2))
     >>> rows = DeviceRows(x, np.zeros(2), np.ones(2), "cpu")
     >>> problem = DeviceProblem(rows, x[:, 0], PairLogistic(), [Cell((np.arange(100),), 5, 1)])
-    >>> found = descend(problem, np.zeros(2), rng, Settings(n_epochs=50))
+    >>> found = DeviceDescent(problem, np.zeros(2), rng, Settings(n_epochs=50)).run()
     >>> bool(found.theta[0] > 5 * abs(found.theta[1]))
     True
     """
-    part, last = _part(problem, rng), first_epoch + settings.n_epochs
-    held = None if held_out is None else _part(held_out, rng)
-    recorder = Recorder(part.dealt.generator) if part.rows.tensor.is_cuda else None
-    epochs = Epochs(part, part.rows.like(start), settings, first_epoch, recorder)
-    watched = held is not None or bool(callbacks) or bool(verbose)
-    history, epoch = History(), first_epoch
-    watch = Watch(start, settings, callbacks, history, first_epoch)
-    with torch.no_grad(), _progress(settings.n_epochs, verbose) as advance:
-        for epoch in range(first_epoch, last):
-            epochs.run(epoch)
-            if not watched:
-                continue
-            theta, since = to_host(epochs.theta), epoch - first_epoch
-            risk, step = float(epochs.risks[since]), float(epochs.moved[since])
-            _check(theta, risk, epoch)
-            _finite(theta, epoch)
-            judged = None if held is None else float(held.median_risk(epochs.theta))
-            advance(risk)
-            if watch.stops(State(epoch, last, theta, risk, judged, step)):
-                break
-    n_run = epoch + 1 - first_epoch
-    history.train_risk = to_host(epochs.risks[:n_run]).tolist()
-    history.step = to_host(epochs.moved[:n_run]).tolist()
-    history.selected_blocks = list(epochs.selected[:n_run].cpu().numpy())
-    theta = to_host(epochs.theta)
-    for since, (risk, step) in enumerate(zip(history.train_risk, history.step, strict=True)):
-        _check(theta, risk, first_epoch + since)
-        if not math.isfinite(step):
-            _finite(np.array(step), first_epoch + since)
-    if held is not None:
-        theta = watch.best
-    elif epochs.n_averaged:
-        theta = to_host(epochs.total) / epochs.n_averaged
-    theta = problem.loss.project(theta)
-    _check_progress(problem, [start] if reference is None else [start, reference], theta, rng)
-    return Descended(theta, history, epochs.counts.cpu().numpy(), epoch + 1)
+
+    def run(self) -> Descended:
+        """Perform the descent."""
+        part, first, last = _part(self.problem, self.rng), self.first_epoch, self.end_epoch
+        held = None if self.held_out is None else _part(self.held_out, self.rng)
+        recorder = Recorder(part.dealt.generator) if part.rows.tensor.is_cuda else None
+        epochs = Epochs(part, part.rows.like(self.start), self.settings, first, recorder)
+        epoch, watch = first, Watch(self)
+        with torch.no_grad(), show_progress(self.settings.n_epochs, self.verbose) as advance:
+            for epoch in range(first, last):
+                epochs.run(epoch)
+                if not (self.is_watched or self.verbose):
+                    continue
+                theta, since = to_host(epochs.theta), epoch - first
+                risk, step = float(epochs.risks[since]), float(epochs.moved[since])
+                check_risk(theta, risk, epoch)
+                check_finite(theta, epoch)
+                held_out_risk = None if held is None else float(held.median_risk(epochs.theta))
+                advance(risk)
+                if watch.stops(State(epoch, last, theta, risk, held_out_risk, step)):
+                    break
+        n_run = epoch + 1 - first
+        watch.history.train_risk = to_host(epochs.risks[:n_run]).tolist()
+        watch.history.step = to_host(epochs.moved[:n_run]).tolist()
+        watch.history.selected_blocks = list(epochs.selected[:n_run].cpu().numpy())
+        theta = to_host(epochs.theta)
+        for since, (risk, step) in enumerate(zip(watch.history.train_risk, watch.history.step, strict=True)):
+            check_risk(theta, risk, first + since)
+            if not math.isfinite(step):
+                check_finite(np.array(step), first + since)
+        if held is not None:
+            theta = watch.best
+        elif epochs.n_averaged:
+            theta = to_host(epochs.total) / epochs.n_averaged
+        return self.ended(self.problem.loss.project(theta), watch, epochs.counts.cpu().numpy(), epoch + 1)
 
 
-class OnDevice:
-    """What a learner's fit needs, on a device.
+class OnDevice(Backend):
+    """The parts of a fit on a device.
 
     Parameters
     ----------
@@ -263,7 +247,7 @@ class OnDevice:
     """
 
     problem = DeviceProblem
-    descend = staticmethod(descend)
+    descent = DeviceDescent
 
     def __init__(self, device: Any):
         self.device = device_of(device)
@@ -279,13 +263,6 @@ class OnDevice:
         sent = self._sent[1] if self._sent is not None and self._sent[0] is x else None
         self._sent = None
         return DeviceRows(x, centre, scale, self.device, sent)
-
-    @staticmethod
-    def mean_losses(problem: Problem, theta: Array, partners: Array) -> Array:
-        """Return the mean loss of each row with some others."""
-        form, rows = _form(problem, False), cast(DeviceRows, problem.design)
-        others = torch.as_tensor(partners, device=rows.device)
-        return to_host(form.mean_losses(form.scores(rows.like(theta)), others))
 
 
 def step_of(steps: Steps, direction: Tensor, risk: Callable[[], Tensor], length: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from outvote.learning.dealing import _PERMUTE_EVERY, _SMALL
+from outvote.learning.epoch_blocks import FEW_ROWS, PERMUTE_EVERY
 from outvote.learning.scaling import ScaledRows
 from outvote.torch.blocks import deal_blocks
 
@@ -107,7 +107,7 @@ class Dealt:
     def __init__(self, rows: Tensor, n_blocks: int, generator: torch.Generator):
         self.rows, self.n_blocks, self.generator = rows, n_blocks, generator
         self.size = len(rows) // n_blocks
-        self.shuffle_every = 1 if len(rows) <= _SMALL else _PERMUTE_EVERY
+        self.shuffle_every = 1 if len(rows) <= FEW_ROWS else PERMUTE_EVERY
         self._steps = torch.arange(n_blocks, device=rows.device)
         used = rows[: self.size * n_blocks].view(self.size, n_blocks)
         self._twice = used.repeat(1, 2)  # to turn without a remainder

@@ -1,4 +1,4 @@
-"""Fits made together: the same as one after the other, whatever the settings, and one that fails leaves the others."""
+"""Learners fitted together equal those fitted one by one, and one that diverges does not stop the others."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,13 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import outvote as ov
-from outvote.learning import DivergenceError, PairLoss, fit_together, together
-from outvote.learning.dealing import Dealer, DealerOfEach, in_the_middle
+from outvote.learning import DivergenceError, PairLoss
+from outvote.learning.epoch_blocks import BlockShuffler
 from outvote.learning.losses import distances
+from outvote.learning.voting import in_the_middle
+from outvote.paper.experiments import fit_together as together
+from outvote.paper.experiments.descents_in_step import ShufflerOfEach, in_the_middle_of_each
+from outvote.paper.experiments.fit_together import fit_together
 
 N_RUNS = 5
 
@@ -34,20 +38,22 @@ def alike(model, **options):
 
 
 def compare(models, data, rtol=1e-9):
-    """Fit copies one after the other, then the models together, and compare all there is to see."""
+    """Fit copies one by one, then the models together, and compare all fitted attributes."""
     alone = [clone(model).fit(*rows) for model, rows in zip(models, data, strict=True)]
     for found, expected in zip(fit_together(models, data), alone, strict=True):
         same(found, expected, rtol)
     return models
 
 
+def parameters(model):
+    if isinstance(model, ov.RobustMetricLearner):
+        return [model.mahalanobis_matrix()]
+    return [model.coef_, model.intercept_]
+
+
 def same(found, expected, rtol=1e-9):
-    scale = np.abs(expected._theta).max()
-    np.testing.assert_allclose(found._theta, expected._theta, rtol=rtol, atol=rtol * scale)
-    for name in ("coef_", "components_", "intercept_"):
-        if hasattr(expected, name):
-            right = getattr(expected, name)
-            np.testing.assert_allclose(np.abs(getattr(found, name)), np.abs(right), rtol=1e-7, atol=1e-8)
+    for values, right in zip(parameters(found), parameters(expected), strict=True):
+        np.testing.assert_allclose(values, right, rtol=rtol, atol=rtol * max(1.0, np.abs(right).max()))
     for name in ("train_risk", "step", "held_out_risk"):
         np.testing.assert_allclose(found.history_[name], expected.history_[name], rtol=rtol, atol=rtol)
     for chosen, right in zip(found.history_["selected_blocks"], expected.history_["selected_blocks"], strict=True):
@@ -59,19 +65,19 @@ def same(found, expected, rtol=1e-9):
 
 @pytest.fixture
 def in_step(monkeypatch):
-    """How many descents went in step, each time some did."""
+    """The number of descents in step, each time that there were some."""
     counts = []
     step = together.descend_in_step
 
-    def counted(descents, runs):
+    def counted(descents):
         counts.append(len(descents))
-        return step(descents, runs)
+        return step(descents)
 
     monkeypatch.setattr(together, "descend_in_step", counted)
     return counts
 
 
-# --- the same as one after the other -------------------------------------------------------------------------
+# --- equal to fits made one by one -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "product"])
@@ -87,7 +93,7 @@ def in_step(monkeypatch):
     ],
     ids=["paper", "plain", "robust", "half", "clean", "mixed"],
 )
-def test_rankers(loss, options, in_step):
+def test_rankers_equal_those_fitted_one_by_one(loss, options, in_step):
     models = alike(ov.RobustRanker(loss=loss, max_iter=30, step_size=0.03, **options))
     compare(models, [ranked(seed) for seed in range(N_RUNS)])
     assert set(in_step) == {N_RUNS}
@@ -104,7 +110,7 @@ def test_rankers(loss, options, in_step):
     ],
     ids=["paper", "plain", "robust", "start", "edge of the cone"],
 )
-def test_metrics(options, in_step):
+def test_metrics_equal_those_fitted_one_by_one(options, in_step):
     models = alike(ov.RobustMetricLearner(**{"max_iter": 30, "step_size": 0.01, **options}))
     compare(models, [classed(seed) for seed in range(N_RUNS)])
     assert set(in_step) == {N_RUNS}
@@ -113,7 +119,7 @@ def test_metrics(options, in_step):
 @pytest.mark.parametrize("rule", ["normalised", "clipped", "polyak", "plain"])
 @pytest.mark.parametrize("schedule", ["constant", "cosine", "inverse"])
 @pytest.mark.parametrize("more", [{}, {"momentum": 0.5, "alpha": 0.1}])
-def test_steps(rule, schedule, more):
+def test_every_step_rule_and_schedule_gives_the_same_fit(rule, schedule, more):
     model = ov.RobustRanker(step_rule=rule, schedule=schedule, step_size=0.05, max_iter=15, polish=False, **more)
     compare(alike(model), [ranked(seed) for seed in range(N_RUNS)])
 
@@ -128,7 +134,7 @@ def test_steps(rule, schedule, more):
         (ov.RobustMetricLearner(max_iter=20, early_stopping=True, n_iter_no_change=3), classed),
     ],
 )
-def test_points_and_rows_held_out_go_in_step_too(model, make, in_step):
+def test_learners_of_single_rows_and_early_stopping_are_fitted_in_step(model, make, in_step):
     compare(alike(model), [make(seed) for seed in range(N_RUNS)])
     assert in_step[0] == N_RUNS
 
@@ -148,13 +154,13 @@ class Gap(PairLoss):
 
 class Bounded(Gap):
     def project(self, theta):
-        return theta.clip(-0.5, 0.5) if theta.ndim == 1 else pytest.fail("a stack, which it cannot know about")
+        return theta.clip(-0.5, 0.5) if theta.ndim == 1 else pytest.fail("it got a stack of parameters")
 
 
 def test_losses_of_your_own(in_step):
     data = [ranked(seed) for seed in range(N_RUNS)]
     compare(alike(ov.RobustRanker(loss=Gap(0.5), max_iter=10, polish=False)), data)
-    assert in_step == []  # clone copies the loss, and nobody knows whether the copies are alike
+    assert in_step == []  # clone copies the loss, and copies with settings need not be alike
     loss = Gap(0.5)
     models = [ov.RobustRanker(loss=loss, max_iter=10, polish=False, random_state=seed) for seed in range(N_RUNS)]
     compare(models, data)
@@ -175,12 +181,12 @@ def test_losses_of_your_own(in_step):
     ],
     ids=["two samples", "cells", "groups", "float32", "far from 0"],
 )
-def test_what_cannot_go_in_step_is_fitted_all_the_same(model, make, in_step):
+def test_learners_that_cannot_go_in_step_are_fitted_one_by_one(model, make, in_step):
     compare(alike(model), [make(seed) for seed in range(N_RUNS)], rtol=1e-12)
     assert in_step == []
 
 
-def test_learners_of_all_kinds_in_one_list(in_step):
+def test_learners_of_several_kinds_can_be_in_one_list(in_step):
     models = [*alike(ov.RobustRanker(max_iter=10)), *alike(ov.RobustMetricLearner(max_iter=10))]
     models += [*alike(ov.RobustRanker(max_iter=11)), ov.RobustRegressor(max_iter=10, random_state=0)]
     data = [(ranked if "Metric" not in type(model).__name__ else classed)(at) for at, model in enumerate(models)]
@@ -193,13 +199,13 @@ def test_learners_of_all_kinds_in_one_list(in_step):
         same(model, clone(model).fit(*rows))
 
 
-def test_runs_are_cut_where_their_rows_are_many(monkeypatch, in_step):
+def test_few_fits_go_in_step_where_they_have_many_rows(monkeypatch, in_step):
     monkeypatch.setattr(together, "_MOST_NUMBERS", 2 * 60 * 3 + 10)
     compare(alike(ov.RobustRanker(max_iter=10, polish=False)), [ranked(seed) for seed in range(N_RUNS)])
     assert in_step == [2, 2]
 
 
-def test_warm_starts_go_on_from_where_each_was():
+def test_a_warm_start_continues_each_fit():
     data = [ranked(seed) for seed in range(N_RUNS)]
     models, alone = (alike(ov.RobustRanker(max_iter=10, warm_start=True)) for _ in range(2))
     for _ in range(2):
@@ -210,7 +216,7 @@ def test_warm_starts_go_on_from_where_each_was():
         same(found, expected)
 
 
-def test_a_generator_that_learners_share_is_used_in_their_order():
+def test_a_shared_random_state_is_used_in_the_order_of_the_learners():
     data = [ranked(seed) for seed in range(N_RUNS)]
     models, alone = (
         [ov.RobustRanker(max_iter=10, random_state=shared) for _ in data]
@@ -230,7 +236,7 @@ def test_inputs_are_not_modified():
         np.testing.assert_array_equal(y, kept_y)
 
 
-def test_nothing_to_fit():
+def test_an_empty_list_gives_an_empty_list():
     assert fit_together([], []) == []
 
 
@@ -238,7 +244,7 @@ def test_nothing_to_fit():
 
 
 @pytest.mark.parametrize(("model", "make"), [(ov.RobustRanker, ranked), (ov.RobustMetricLearner, classed)])
-def test_callbacks_see_the_states_of_their_own_fit_and_stop_it_alone(model, make):
+def test_callbacks_see_and_stop_their_own_fit_only(model, make):
     def fitted(fit):
         seen = [[] for _ in range(N_RUNS)]
 
@@ -261,11 +267,11 @@ def test_callbacks_see_the_states_of_their_own_fit_and_stop_it_alone(model, make
             np.testing.assert_allclose(state.theta, other.theta, rtol=1e-9, atol=1e-12)
 
 
-# --- fits that go astray -------------------------------------------------------------------------------------
+# --- fits that diverge -------------------------------------------------------------------------------------
 
 
-def astray():
-    """Fits of which one diverges at once, one some epochs later, and one is refused at its end."""
+def diverging():
+    """Return fits of which one diverges at once, and one some epochs later."""
     data = [ranked(seed) for seed in range(N_RUNS)]
     data[1] = data[1][0] * 1e200, data[1][1]
     data[3] = data[3][0] * 300, data[3][1]
@@ -283,8 +289,8 @@ def outcomes(models, data):
     return found
 
 
-def test_a_fit_that_diverges_leaves_the_others():
-    models, data = astray()
+def test_a_fit_that_diverges_does_not_stop_the_others():
+    models, data = diverging()
     expected = outcomes([clone(model) for model in models], data)
     found = fit_together(models, data, errors="return")
     lost = [at for at, one in enumerate(found) if isinstance(one, DivergenceError)]
@@ -298,8 +304,8 @@ def test_a_fit_that_diverges_leaves_the_others():
             same(one, right)
 
 
-def test_a_fit_that_is_refused_at_its_end_says_where_it_was():
-    # The third step is too long for one of them: it ends worse than it began, and finite.
+def test_the_error_of_a_fit_that_ends_far_worse_holds_its_parameter():
+    # The third step is too long for one of them: it ends finite, but far worse than it began.
     data = [ranked(seed) for seed in range(N_RUNS)]
     data[3] = data[3][0] * 8, data[3][1]
     models = alike(ov.RobustRegressor(algorithm="paper", loss="squared", step_size=0.02, max_iter=8))
@@ -311,7 +317,7 @@ def test_a_fit_that_is_refused_at_its_end_says_where_it_was():
 
 
 def test_the_first_error_is_raised_once_all_are_fitted():
-    models, data = astray()
+    models, data = diverging()
     expected = outcomes([clone(model) for model in models], data)
     with pytest.raises(DivergenceError) as caught:
         fit_together(models, data)
@@ -320,11 +326,11 @@ def test_the_first_error_is_raised_once_all_are_fitted():
         same(models[at], expected[at])
 
 
-def test_a_refit_that_diverges_is_forgotten(monkeypatch):
+def test_a_refit_that_diverges_is_ignored(monkeypatch):
     step, calls = together.descend_in_step, []
 
-    def failing(descents, runs):
-        calls.append(step(descents, runs))
+    def failing(descents):
+        calls.append(step(descents))
         if len(calls) == 2:
             calls[1][1] = DivergenceError("on purpose")
         return calls[-1]
@@ -342,7 +348,7 @@ def test_a_refit_that_diverges_is_forgotten(monkeypatch):
 # --- arguments -----------------------------------------------------------------------------------------------
 
 
-def test_wrong_arguments_are_named():
+def test_wrong_arguments_are_refused_with_a_reason():
     model, rows = ov.RobustRanker(max_iter=2), ranked(0)
     with pytest.raises(ValueError, match="errors='ignore' is neither 'raise' nor 'return'"):
         fit_together([model], [rows], errors="ignore")
@@ -362,15 +368,15 @@ def test_wrong_arguments_are_named():
 
 
 @given(st.integers(1, 4), st.integers(2, 30), st.integers(1, 8), st.integers(0, 2**32))
-def test_deals_of_many_are_those_of_each(n_runs, n_rows, n_blocks, seed):
+def test_blocks_of_many_descents_equal_those_of_each(n_runs, n_rows, n_blocks, seed):
     n_blocks = min(n_blocks, n_rows)
     rows = np.random.default_rng(seed).permutation(n_runs * n_rows).reshape(n_runs, n_rows)
     rngs, own = ([np.random.default_rng([seed, run]) for run in range(n_runs)] for _ in range(2))
-    dealer, dealers = DealerOfEach(rows, n_blocks), [Dealer(one, n_blocks) for one in rows]
+    shuffler, shufflers = ShufflerOfEach(rows, n_blocks), [BlockShuffler(one, n_blocks) for one in rows]
     for _ in range(3):
-        expected = [one.deal(rng).rows() for one, rng in zip(dealers, own, strict=True)]
+        expected = [one.draw(rng).rows() for one, rng in zip(shufflers, own, strict=True)]
         expected = [one[:, :1] if n_blocks == 1 else one for one in expected]
-        np.testing.assert_array_equal(dealer.deal(rngs).rows(), np.hstack(expected))
+        np.testing.assert_array_equal(shuffler.draw(rngs).rows(), np.hstack(expected))
 
 
 @given(
@@ -378,20 +384,20 @@ def test_deals_of_many_are_those_of_each(n_runs, n_rows, n_blocks, seed):
     st.integers(0, 8),
     st.integers(0, 1000),
 )
-def test_the_middle_is_that_of_the_sorted_risks(risks, n_chosen, seed):
+def test_middle_blocks_of_many_descents_equal_those_of_each(risks, n_chosen, seed):
     risks = np.array(risks)
-    chosen = in_the_middle(risks, [np.random.default_rng([seed, run]) for run in range(len(risks))], 6, n_chosen)
+    chosen = in_the_middle_of_each(risks, [np.random.default_rng([seed, run]) for run in range(len(risks))], n_chosen)
     n_chosen = min(max(1, n_chosen), 6)
     low = (6 - n_chosen) // 2
     assert chosen.shape == (len(risks), n_chosen)
     for run, (own, blocks) in enumerate(zip(risks, chosen, strict=True)):
         assert len(set(blocks)) == n_chosen
         assert sorted(own[blocks]) == sorted(own)[low : low + n_chosen]
-        alone = in_the_middle(own[None], [np.random.default_rng([seed, run])], 6, n_chosen)[0]
+        alone = in_the_middle(own, np.random.default_rng([seed, run]), 6, n_chosen)
         assert set(alone) == set(blocks)
 
 
-def test_a_stack_of_metrics_is_projected_one_by_one():
+def test_the_projection_of_a_stack_equals_that_of_each_matrix():
     rng = np.random.default_rng(0)
     half = rng.normal(size=(6, 3, 3))
     inside = half @ half.swapaxes(1, 2) + 0.1 * np.eye(3)

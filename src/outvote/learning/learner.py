@@ -1,0 +1,258 @@
+"""The base class of all learners: their shared parameters, and `fit`, `partial_fit` and `certify`."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from outvote.assumptions.assumption import Bounded
+from outvote.blocks.plan import BlockPlan
+from outvote.contamination import Contamination
+from outvote.estimate.result import RobustEstimate
+from outvote.estimate.risk import certify_risk
+from outvote.kernels.kernel import Kernel
+from outvote.learning.arrays import Array
+from outvote.learning.descent import Settings
+from outvote.learning.fit import Fit, Task
+from outvote.learning.n_blocks import is_auto, plan_one_sample
+from outvote.learning.parameters import PRESETS
+from outvote.learning.robustness_warnings import warn_of_blocks, warn_of_copies
+from outvote.learning.scaling import ScaledRows
+from outvote.learning.steps import Steps
+from outvote.learning.voting import Cell, middle_blocks
+
+
+class HeldOutRisk(NamedTuple):
+    """The losses of rows held out, or rows with a kernel that gives the loss of pairs; `bounded` if within [0, 1]."""
+
+    samples: tuple[Array, ...]
+    kernel: Kernel | None = None
+    bounded: bool = False
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RobustLearner(BaseEstimator):  # type: ignore[misc]
+    """The base class of all learners: their shared parameters, and `fit`, `partial_fit` and `certify`.
+
+    Examples
+    --------
+    >>> import outvote as ov
+    >>> issubclass(ov.RobustRanker, RobustLearner)
+    True
+    >>> sorted(ov.RobustRanker().get_params())[:4]
+    ['algorithm', 'alpha', 'average', 'callbacks']
+    """
+
+    contamination: Any = 0.05
+    n_blocks: Any = "auto"
+    loss: Any = "auto"
+    algorithm: str = "robust"
+    alpha: float = 0.0
+    max_iter: int = 300
+    step_rule: str = "auto"
+    step_size: Any = "auto"
+    schedule: str = "auto"
+    momentum: float = 0.0
+    middle: Any = "auto"
+    average: Any = "auto"
+    scaling: Any = "auto"
+    init: Any = "auto"
+    polish: Any = "auto"
+    early_stopping: bool = False
+    validation_fraction: float = 0.2
+    n_iter_no_change: int = 20
+    tol: float = 1e-4
+    warm_start: bool = False
+    callbacks: Any = None
+    verbose: int = 0
+    random_state: Any = None
+    device: Any = None
+
+    #: What "auto" stands for in this learner, where it differs from `PRESETS`.
+    _presets: ClassVar[dict[str, Any]] = {}
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from rows and their targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Targets: numbers, or classes.
+
+        Returns
+        -------
+        RobustLearner
+            Itself.
+        """
+        Fit.begin(self, X, y).run()
+        return self
+
+    def partial_fit(self, X: Any, y: Any, n_steps: int = 10) -> Self:
+        """Take `n_steps` more steps on these rows alone; the columns keep the scaling of the first call."""
+        return self._fit_further(self._task(X, y, reset=not self.__sklearn_is_fitted__()), n_steps)
+
+    def certify(
+        self,
+        X: Any,
+        y: Any,
+        contamination: Any = None,
+        confidence: float = 0.95,
+        *,
+        loss: str = "zero-one",
+        **options: Any,
+    ) -> RobustEstimate:
+        """Bound the risk on clean rows from above, given rows that were not used for the fit and may be corrupt.
+
+        Parameters
+        ----------
+        X, y : array-like
+            Rows held out, and their targets.
+        contamination : float, int or Contamination, optional
+            How many of them may be corrupt; by default as for the fit.
+        confidence : float
+            Confidence of the bound.
+        loss : {"zero-one", "training"}
+            *zero-one* is the share of errors. Classifier: rows with a wrong label. Ranker: pairs in the wrong order,
+            where a pair with tied scores counts half and one with tied targets nothing. AUC classifier: 1 - AUC.
+            Metric: pairs that the threshold d² = 2 puts on the wrong side. *training* is the loss that was minimised;
+            to certify it, state an `assume`.
+        **options
+            As for `outvote.certify_risk`.
+
+        Returns
+        -------
+        RobustEstimate
+            ``interval.high`` is the bound.
+        """
+        samples, kernel, bounded = self._held_out_risk(X, y, loss)
+        if bounded:
+            options.setdefault("assume", Bounded(0, 1))
+        allowed = self.contamination if contamination is None else contamination
+        return certify_risk(*samples, kernel=kernel, contamination=allowed, confidence=confidence, **options)
+
+    # --- what each learner defines -----------------------------------------------------------------------
+
+    #: Check X and y and return what is fitted; `reset=False` continues an earlier fit.
+    _task: ClassVar[Callable[..., Task]]
+    #: Return what `certify` bounds, given X, y and the name of a loss.
+    _held_out_risk: ClassVar[Callable[..., HeldOutRisk]]
+    #: Set the public parameters from `_theta`, given the design and the targets.
+    _set_parameters: ClassVar[Callable[..., None]]
+
+    def _user_parameters(self) -> tuple[Array, Any]:
+        """Return the public parameters of the last fit: coefficients and intercept."""
+        return self.coef_, self.intercept_
+
+    def _theta_of(self, design: ScaledRows, coefficients: Array, intercept: Any) -> Array:
+        """Return the parameter of the descent that has these public parameters."""
+        return design.from_user(coefficients, intercept)
+
+    def _cells(
+        self, samples: tuple[Array, ...], counts: tuple[int, ...], contamination: Any, task: Task
+    ) -> tuple[list[Cell], Any]:
+        """Return the cells in which the blocks of the samples vote, and the plan of the blocks."""
+        (rows,), (n_corrupt,) = samples, counts
+        plan = self._plan(len(rows), n_corrupt, contamination, task.loss.degree)
+        return [self._cell((rows,), plan.n_blocks, n_corrupt, groups=task.groups)], plan
+
+    def _warn(self, task: Task, plans: tuple[BlockPlan, ...], n_corrupt: int) -> None:
+        """Warn of what may make the fit less robust; `n_corrupt` of all rows may be corrupt."""
+        warn_of_blocks(plans)
+        warn_of_copies(task.x, task.targets, sum(plan.n_corrupt for plan in plans))
+
+    # --- what all learners share -------------------------------------------------------------------------
+
+    def _setting(self, name: str) -> Any:
+        """Return a parameter, or what "auto" stands for."""
+        if self.algorithm not in PRESETS:
+            raise ValueError(f"algorithm={self.algorithm!r} is neither 'robust' nor 'paper'")
+        value = getattr(self, name)
+        if not is_auto(value):
+            return value
+        own = self._presets if self.algorithm == "robust" else {}
+        return own.get(name, PRESETS[self.algorithm][name])
+
+    def _settings(self) -> Settings:
+        """Check the parameters of the descent and return them."""
+        for name in ("max_iter", "n_iter_no_change"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+                raise ValueError(f"{name}={value!r} must be an integer of at least 1")
+        for name in ("alpha", "tol"):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Real) or not 0 <= float(value) < math.inf:
+                raise ValueError(f"{name}={value!r} must be a finite number of at least 0")
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(f"validation_fraction={self.validation_fraction!r} must lie strictly between 0 and 1")
+        middle = self._setting("middle")
+        if middle is not None and not 0 <= middle <= 1:
+            raise ValueError(f"middle={middle!r} must be 'auto' or a share in [0, 1]")
+        return Settings(
+            Steps(self._setting("step_rule"), self._setting("step_size"), self._setting("schedule"), self.momentum),
+            n_epochs=int(self.max_iter),
+            alpha=float(self.alpha),
+            average=bool(self._setting("average")) and not self.early_stopping,
+            patience=int(self.n_iter_no_change) if self.early_stopping else None,
+            tol=float(self.tol),
+        )
+
+    def _generator(self) -> np.random.Generator:
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1, size=4))
+
+    def _corrupt_rows(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """Return how many rows of each sample may be corrupt."""
+        return Contamination.of(self.contamination).counts(sizes)
+
+    def _plan(self, n_rows: int, n_corrupt: int, contamination: Any, degree: int) -> BlockPlan:
+        """Plan the blocks of one sample."""
+        chosen = {"n_blocks": self.n_blocks, "algorithm": self.algorithm}
+        return plan_one_sample(n_rows, n_corrupt, degree, contamination=contamination, **chosen)
+
+    def _cell(self, samples: tuple[Array, ...], n_blocks: int, n_corrupt: int, **options: Any) -> Cell:
+        n_chosen = middle_blocks(n_blocks, n_corrupt, self._setting("middle"))
+        return Cell(samples, n_blocks, n_chosen, clipped=self.algorithm == "robust" and n_corrupt > 0, **options)
+
+    def _start(self, fit: Fit) -> Array:
+        """Return the first parameter of a descent."""
+        init, zero, design = self._setting("init"), fit.zero, fit.design
+        if isinstance(init, str):
+            if init == "zero":
+                return zero
+            if init == "normal":
+                drawn = 0.1 * fit.rng.standard_normal(zero.shape)
+                if design.intercept:
+                    drawn[-1] = 0.0
+                return zero if zero.any() else drawn
+            raise ValueError(f"init={init!r} is neither 'auto', 'zero', 'normal' nor an array of coefficients")
+        given = np.asarray(init, dtype=np.float64).reshape(zero.shape[0] - design.intercept, *zero.shape[1:])
+        return self._theta_of(design, given, 0.0)
+
+    def _fit_further(self, task: Task, n_steps: int) -> Self:
+        fit = Fit.further(self, task, n_steps)
+        fit.finish(fit.descent.run())
+        return self
+
+    def _check_rows(self, X: Any, y: Any, reset: bool, **checks: Any) -> tuple[Array, Array]:
+        return validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32], **checks)
+
+    def _read(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_blocks_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
