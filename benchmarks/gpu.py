@@ -171,7 +171,7 @@ def several(epochs: Any) -> Callable[[], None]:
 
 def variants(bench: Bench, loss: Any, n_chosen: int, clipped: bool) -> Iterator[tuple[str, float, Any]]:
     """Time an epoch in plain torch, with the Triton kernels, and as a fit runs it: replayed from graphs."""
-    from outvote.torch import fused
+    from outvote.torch.device import fused
 
     quick, cuda = fused.available(bench.x), bench.device.type == "cuda"
     ways = [("plain torch", False, False), ("kernels", True, False), ("as fitted", quick, True)]
@@ -227,7 +227,7 @@ def metric(bench: Bench) -> Iterator[Measured]:
 def pieces(bench: Bench) -> Iterator[Measured]:
     """What an epoch is made of, each alone: where the time goes."""
     from outvote.learning.losses import PairLogistic
-    from outvote.torch import fused
+    from outvote.torch.device import fused
     from outvote.torch.device.risks import nearest_psd
 
     n, d = bench.x.shape
@@ -353,7 +353,7 @@ def estimates(bench: Bench) -> Iterator[tuple[str, str]]:
 def checks(bench: Bench) -> Iterator[tuple[str, str]]:
     """What must hold on the device: the kernels give the numbers of plain torch, and an epoch waits for nothing."""
     from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
-    from outvote.torch import fused
+    from outvote.torch.device import fused
 
     generator = np.random.default_rng(1)
     for loss in (PairLogistic(), PairHinge(), ProductHinge(), MetricHinge()):

@@ -66,6 +66,11 @@ class Terms:
         """Whether the scale of clean values is known."""
         return self.assume is not None and self.assume.has_scale
 
+    @property
+    def price(self) -> float:
+        """What one side pays: log(2/δ) if both are asked for, log(1/δ) if one is."""
+        return -self.log_delta + (LOG_2 if self.alternative == "two-sided" else 0.0)
+
     def shared(self, parts: int) -> Terms:
         """Return the terms of each of `parts` statements that must hold together."""
         return replace(self, log_delta=self.log_delta - math.log(parts))

@@ -1,0 +1,234 @@
+"""Factors: bets on one row that do not pay off, on average, if the mean is what they bet against.
+
+A factor for "the mean is μ" is ``e = (1 + λ·h(y)) / (1 + λ·H)`` with y = x - μ and H ≥ E h(y), so that E e ≤ 1 for a
+clean row. It bets that the mean is larger; the mirrored rows bet that it is smaller. Every h here falls up to y = -τ
+and rises from there on: rows far out on either side have large factors, and are the ones that get dropped. Made
+constant left of -τ a factor rises with y, so it falls with μ: `SortedRows` uses that.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote.assumptions import Assumption, FiniteKurtosis, SubGaussian
+
+Floats = NDArray[np.float64]
+
+#: The main factor bets λ = 1.1·λ₀ with depth τ = 1.6/λ₀, in units of sd, where λ₀ = √(2·log(2/δ)/n): shallow bets far
+#: down, which stay right even if the sd was declared too small.
+_MAIN = (1.1, 1.6)
+#: Further depths, in units of sd, against corrupt rows that hide a few sd from the mean, and their share of the weight.
+_DEPTHS, _SHARE = (4.5, 1.8), 0.3
+#: Depths against an adversary who saw the rows: a deep bet would cost too much for each row that was replaced.
+_ADAPTIVE_DEPTHS = (20.0, 9.0, 4.0, 1.8, 0.9)
+#: Products of this many factors neither overflow nor vanish, unless rows are far out.
+_AT_ONCE = 16
+
+
+def sum_of_logs(pay: Floats) -> float:
+    """Add up the logarithms of positive numbers, taking products of a few of them before each logarithm."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        if len(pay) >= 4 * _AT_ONCE:
+            whole = len(pay) // _AT_ONCE * _AT_ONCE
+            products = np.multiply.reduce(pay[:whole].reshape(_AT_ONCE, -1), axis=0)
+            total = float(np.log(products).sum() + np.log(pay[whole:]).sum())
+            if math.isfinite(total):
+                return total
+        return float(np.log(pay).sum())
+
+
+@dataclass(frozen=True)
+class Factor(ABC):
+    """A bet on one row.
+
+    Attributes
+    ----------
+    rate : float
+        The stake λ.
+    depth : float
+        τ: h is least at y = -τ.
+    weight : float
+        Its weight in the mixture.
+    """
+
+    rate: float
+    depth: float
+    weight: float = 1.0
+
+    @abstractmethod
+    def at_scale(self, unit: float, top: float) -> Factor:
+        """Return the factor for rows `unit` times as large whose sd is at most `top`."""
+
+    @property
+    @abstractmethod
+    def norm(self) -> float:
+        """The logarithm of 1 + λH."""
+
+    @property
+    @abstractmethod
+    def least(self) -> float:
+        """The least logarithm of 1 + λh, which is at y = -τ."""
+
+    @abstractmethod
+    def pay(self, y: Floats) -> Floats:
+        """Return 1 + λh(y)."""
+
+    def logs(self, y: Floats) -> Floats:
+        """Return the logarithms of 1 + λh(y); infinite where no float is large enough."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.log(self.pay(y))
+
+    def log_sum(self, y: Floats) -> float:
+        """Add up these logarithms."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return sum_of_logs(self.pay(y))
+
+
+@dataclass(frozen=True)
+class VarianceFactor(Factor):
+    """For rows with sd ≤ `sd`: h = y + y²/2τ, H = sd²/2τ; needs λτ < 2."""
+
+    sd: float = 1.0
+
+    def at_scale(self, unit: float, top: float) -> VarianceFactor:
+        """Return the factor for rows `unit` times as large whose sd is at most `top`."""
+        return replace(self, rate=self.rate / unit, depth=self.depth * unit, sd=top)
+
+    @property
+    def norm(self) -> float:
+        """The logarithm of 1 + λH."""
+        return math.log1p(self.rate * self.sd**2 / (2 * self.depth))
+
+    @property
+    def least(self) -> float:
+        """The least logarithm of 1 + λh."""
+        return math.log1p(-self.rate * self.depth / 2)
+
+    def pay(self, y: Floats) -> Floats:
+        """Return 1 + λ(y + y²/2τ)."""
+        pay = y * (self.rate / (2 * self.depth))
+        pay += self.rate
+        pay *= y
+        pay += 1.0
+        return pay
+
+
+@dataclass(frozen=True)
+class KurtosisFactor(Factor):
+    """For rows with E(x - μ)⁴ ≤ κ·sd⁴: h = y + y⁴/4τ³, H = κ·sd⁴/4τ³; needs λτ < 4/3."""
+
+    fourth_moment: float = 1.0
+
+    def at_scale(self, unit: float, top: float) -> KurtosisFactor:
+        """Return the factor for rows `unit` times as large whose sd is at most `top`, if it was for an sd of 1."""
+        moment = self.fourth_moment * top**4
+        return replace(self, rate=self.rate / unit, depth=self.depth * unit, fourth_moment=moment)
+
+    @property
+    def norm(self) -> float:
+        """The logarithm of 1 + λH."""
+        return math.log1p(self.rate * self.fourth_moment / (4 * self.depth**3))
+
+    @property
+    def least(self) -> float:
+        """The least logarithm of 1 + λh."""
+        return math.log1p(-0.75 * self.rate * self.depth)
+
+    def pay(self, y: Floats) -> Floats:
+        """Return 1 + λ(y + y⁴/4τ³)."""
+        pay = y * y
+        pay *= y
+        pay *= self.rate / (4 * self.depth**3)
+        pay += self.rate
+        pay *= y
+        pay += 1.0
+        return pay
+
+
+@dataclass(frozen=True)
+class SubGaussianFactor(Factor):
+    """For sub-Gaussian rows of scale ρ: h = y + exp(-a(y + τ))/a, a = τ/ρ², H = exp(-τ²/2ρ²)/a; needs λτ < 1."""
+
+    scale: float = 1.0
+
+    def at_scale(self, unit: float, top: float) -> SubGaussianFactor:
+        """Return the factor for rows `unit` times as large whose sub-Gaussian scale is at most `top`."""
+        return replace(self, rate=self.rate / unit, depth=self.depth * unit, scale=top)
+
+    @property
+    def _slope(self) -> float:
+        return self.depth / self.scale**2
+
+    @property
+    def norm(self) -> float:
+        """The logarithm of 1 + λH."""
+        return math.log1p(self.rate * math.exp(-0.5 * (self.depth / self.scale) ** 2) / self._slope)
+
+    @property
+    def least(self) -> float:
+        """The least logarithm of 1 + λh."""
+        return math.log1p(self.rate * (1 / self._slope - self.depth))
+
+    def pay(self, y: Floats) -> Floats:
+        """Return 1 + λh(y)."""
+        pay = np.exp(-self._slope * (y + self.depth))
+        pay /= self._slope
+        pay += y
+        pay *= self.rate
+        pay += 1.0
+        return pay
+
+
+def variance_factors(n_rows: int, price: float, *, adaptive: bool) -> list[VarianceFactor]:
+    """Return the factors for rows with sd ≤ 1; the first is the main one.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows (n). The number of corrupt ones has no part in it: intervals are nested in it.
+    price : float
+        What one side pays, log(2/δ).
+    adaptive : bool
+        Whether whoever corrupted the rows had seen them.
+    """
+    unit = math.sqrt(2 * price / n_rows)
+    main = VarianceFactor(_MAIN[0] * unit, _MAIN[1] / unit)
+    depths = [depth for depth in (_ADAPTIVE_DEPTHS if adaptive else _DEPTHS) if depth < main.depth / 1.6]
+    main = replace(main, rate=min(main.rate, 1.8 / main.depth))
+    if not depths:
+        return [main]
+    each = 1 / (len(depths) + 1) if adaptive else _SHARE / len(depths)
+    others = [VarianceFactor(min(unit, 1.8 / depth), depth, each) for depth in depths]
+    return [replace(main, weight=1 - each * len(depths)), *others]
+
+
+def kurtosis_factors(n_rows: int, price: float, kurtosis: float) -> list[Factor]:
+    """Return two factors for rows with sd ≤ 1 and bounded kurtosis, with 0.7 of the weight."""
+    unit = math.sqrt(2 * price / n_rows)
+    depth = 0.7 / unit
+    return [
+        KurtosisFactor(min(1.1 * unit, 1.2 / depth), depth, 0.5, kurtosis),
+        KurtosisFactor(min(2.2 * unit, 1.8 / depth), depth / 1.5, 0.2, kurtosis),
+    ]
+
+
+def factors_for(assume: Assumption, n_rows: int, price: float, *, adaptive: bool) -> list[Factor]:
+    """Return the factors that an assumption allows, in units of its sd; the first is the main one."""
+    variance = variance_factors(n_rows, price, adaptive=adaptive)
+    if isinstance(assume, FiniteKurtosis):
+        pair = kurtosis_factors(n_rows, price, assume.kurtosis)
+    elif isinstance(assume, SubGaussian):
+        unit = math.sqrt(2 * price / n_rows)
+        depth = math.sqrt(2 * math.log(max(n_rows / price, 1.0))) + 0.5
+        pair = [
+            SubGaussianFactor(min(1.1 * unit, 0.9 / depth), depth, 0.5),
+            SubGaussianFactor(min(2.2 * unit, 1.35 / depth), depth / 1.5, 0.2),
+        ]
+    else:
+        return list(variance)
+    return [*pair, *(replace(one, weight=0.3 * one.weight) for one in variance)]

@@ -1,0 +1,229 @@
+"""Intervals from evidence: with a declared scale, with a premise read off the rows, with a kurtosis alone.
+
+Prices are logarithms: a side that may be wrong with probability α rules a mean out at the price log(1/α).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from outvote.assumptions import Assumption, Bounded, FiniteKurtosis
+from outvote.votes.ballots import Ballot, ballot
+from outvote.votes.evidence.bounded import bounded_end
+from outvote.votes.evidence.ends import first_step, lower_end, rules_out_below
+from outvote.votes.evidence.factors import Factor, factors_for, kurtosis_factors, variance_factors
+from outvote.votes.evidence.rows import SortedRows
+from outvote.votes.evidence.scale import Pairs, log_spread, sigma_upper, upper_is_possible
+from outvote.votes.terms import Terms
+
+#: Share of δ that the soft or clipped vote has: no interval is wider than theirs at this share.
+PROMISE = 0.1
+#: Share of δ for a lower bound on a scale that is not declared.
+_FROM_BELOW = 0.04
+#: Shares of δ for an upper bound on it by the kurtosis: the second where the first can bound nothing.
+_FROM_ABOVE = (0.16, 0.46)
+#: Ratio of the ends of a cell of scales: three cells double it, so that doubled rows give doubled intervals.
+_CELL = 2 ** (1 / 3)
+#: An interval narrower than this share of that of the main factor alone hints at a scale declared too small.
+_SUSPICIOUS = 0.5
+
+
+@dataclass(frozen=True)
+class EvidenceInterval:
+    """What evidence leaves of the means.
+
+    Attributes
+    ----------
+    low, high : float
+        The ends; low > high where the rows contradict what was assumed.
+    estimate : float
+        The point to report.
+    sd : float
+        The sd that the interval is conditional on; NaN if it is not.
+    sturdier : bool
+        Whether a sturdier interval was joined to one that was suspiciously narrow.
+    """
+
+    low: float
+    high: float
+    estimate: float
+    sd: float = math.nan
+    sturdier: bool = False
+
+    @classmethod
+    def between(cls, low: float, high: float) -> EvidenceInterval:
+        """Return the interval with its midpoint as the estimate."""
+        return cls(low, high, low / 2 + high / 2)
+
+    @property
+    def empty(self) -> bool:
+        """Whether the rows contradict what was assumed."""
+        return not self.low <= self.high
+
+    def times(self, factor: float) -> EvidenceInterval:
+        """Return the interval of rows `factor` times as large."""
+        return replace(self, low=self.low * factor, high=self.high * factor, estimate=self.estimate * factor)
+
+
+def declared_interval(rows: SortedRows, assume: Assumption, terms: Terms) -> EvidenceInterval:
+    """Return the interval for clean rows whose scale is declared.
+
+    It has 0.9·δ; where it is wider than the interval of the soft or clipped vote at 0.1·δ, that one cuts it. One that
+    is suspiciously narrow is joined with that of the main variance factor alone, which holds even if the scale was
+    declared a little too small. One-sided terms keep the estimate of the two-sided interval.
+    """
+    price = terms.price - math.log1p(-PROMISE)
+
+    def end(side: SortedRows, sign: int) -> float:
+        known = assume.scaled(sign)
+        if isinstance(known, Bounded):
+            return bounded_end(side, known.low, known.width, price)
+        factors = factors_for(assume, rows.n_rows, terms.price, adaptive=rows.adaptive)
+        return _scaled_end(side, factors, price, scale_of(assume))
+
+    found = _ends(rows, terms, end)
+    if terms.alternative != "two-sided":
+        both = declared_interval(rows, assume, replace(terms, alternative="two-sided"))
+        return both if both.empty else replace(found, estimate=both.estimate)
+    if not found.empty and not isinstance(assume, Bounded):
+        found = _sturdier(rows, found, assume, terms)
+    promise = promised_vote(rows.n_rows, rows.n_corrupt, assume, terms)
+    if found.high - found.low > 2 * promise.radius:
+        centre = promise.count(np.concatenate([rows.values, np.full(rows.n_found, rows.middle)]))
+        low, high = max(found.low, centre - promise.radius), min(found.high, centre + promise.radius)
+        return EvidenceInterval.between(low, high)
+    return found
+
+
+def _ends(rows: SortedRows, terms: Terms, end: Callable[[SortedRows, int], float]) -> EvidenceInterval:
+    """Return the interval between the lower end of the rows and that of the mirrored rows, as far as asked for."""
+    low = end(rows, 1) if terms.alternative != "less" else -math.inf
+    high = -end(rows.mirrored, -1) if terms.alternative != "greater" else math.inf
+    return EvidenceInterval.between(low, high)
+
+
+def _scaled_end(rows: SortedRows, factors: Sequence[Factor], price: float, sd: float) -> float:
+    return sd * lower_end(rows.scaled(1 / sd), factors, price)[0]
+
+
+def _sturdier(rows: SortedRows, found: EvidenceInterval, assume: Assumption, terms: Terms) -> EvidenceInterval:
+    """Join an interval that is suspiciously narrow with that of the main variance factor alone."""
+    if rows.adaptive:  # a deep bet costs too much there
+        return found
+    main = [replace(variance_factors(rows.n_rows, terms.price, adaptive=False)[0], weight=1.0)]
+    price, sd = terms.price - math.log1p(-PROMISE), scale_of(assume)
+    unit = rows.scaled(1 / sd)
+    # How far the main factor is from ruling out the ends by itself says how much wider its interval is.
+    ends = ((unit, found.low / sd), (unit.mirrored, -found.high / sd))
+    lacking = [price - side.log_evidence(main, -math.inf, end) for side, end in ends]
+    wider = sum(max(one, 0.0) for one in lacking) / (len(rows.values) * main[0].rate) * sd
+    width = found.high - found.low
+    if width > 1.2 * _SUSPICIOUS * (width + wider):
+        return found
+    low, high = _scaled_end(rows, main, price, sd), -_scaled_end(rows.mirrored, main, price, sd)
+    if width >= _SUSPICIOUS * (high - low):
+        return found
+    return replace(found, low=min(low, found.low), high=max(high, found.high), sturdier=True)
+
+
+def promised_vote(n_rows: int, n_corrupt: int, assume: Assumption, terms: Terms) -> Ballot:
+    """Prepare the soft or clipped vote of all rows at a tenth of δ, whichever has the smaller radius."""
+    at = replace(terms.about(assume), log_delta=terms.log_delta + math.log(PROMISE))
+    each = np.broadcast_to(np.int64(1), n_rows)
+    votes = ("soft", "clipped") if assume.tail(1).variance_only is False else ("soft",)
+    return min((ballot(vote, [each], [n_corrupt], at) for vote in votes), key=lambda one: one.radius)
+
+
+def premise_interval(rows: SortedRows, sd: float, terms: Terms) -> EvidenceInterval:
+    """Return the interval that holds if the clean rows' sd is at most `sd`, whatever rule chose that number.
+
+    The probability that the clean rows' sd is at most `sd` and their mean outside is at most δ.
+    """
+    factors: list[Factor] = list(variance_factors(rows.n_rows, terms.price, adaptive=rows.adaptive))
+    if not rows.adaptive:
+        factors = [replace(factors[0], weight=1.0)]
+    return _cells_interval(rows, sd, factors, terms, 1 - _FROM_BELOW)
+
+
+def free_interval(rows: SortedRows, pairs: Pairs, assume: FiniteKurtosis, terms: Terms) -> EvidenceInterval:
+    """Return the interval for clean rows of which only the kurtosis is bounded: a share of δ bounds their sd."""
+    prices = [(share, -terms.log_delta - math.log(share)) for share in _FROM_ABOVE]
+    share, price = next((one for one in prices if upper_is_possible(pairs, assume.kurtosis, one[1])), prices[-1])
+    sd = sigma_upper(pairs, assume.kurtosis, price)
+    if not 0 < sd < math.inf:
+        return EvidenceInterval(-math.inf, math.inf, math.nan, sd)
+    main = replace(variance_factors(rows.n_rows, terms.price, adaptive=False)[0], weight=0.3)
+    factors = [*kurtosis_factors(rows.n_rows, terms.price, assume.kurtosis), main]
+    return _cells_interval(rows, sd, factors, terms, 1 - _FROM_BELOW - share)
+
+
+def _cells_interval(
+    rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Terms, share: float
+) -> EvidenceInterval:
+    """Return the union of the intervals for all scales up to `sd`; the ends have a share of δ."""
+    found = _ends(rows, terms, lambda side, _: _cells_end(side, sd, factors, terms, share))
+    if terms.alternative != "two-sided":
+        both = _cells_interval(rows, sd, factors, replace(terms, alternative="two-sided"), share)
+        found = replace(found, estimate=both.estimate)
+    return replace(found, sd=sd)
+
+
+def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Terms, share: float) -> float:
+    """Return a number below which every mean is ruled out for every scale up to `sd`.
+
+    Scales come in fixed cells; the clean rows' sd lies in one of them, and for that one the factors were fixed
+    beforehand. Cells far below `sd` are ruled out by the spread of the rows.
+    """
+    price = terms.price - math.log(share)
+    exponent = math.frexp(sd)[1]
+    rows, sd = rows.scaled(2.0**-exponent), math.ldexp(sd, -exponent)
+    top = math.ceil(math.log(sd) / math.log(_CELL) + 1e-9)  # rounded up: a cell too high is safe
+
+    def cell(k: int) -> list[Factor]:
+        return [factor.at_scale(_CELL ** (k - 0.5), min(_CELL**k, sd)) for factor in factors]
+
+    end, start = lower_end(rows, cell(top), price)
+    if end == -math.inf:
+        return end
+    # At least one row that is not dropped must lie above the end, or its spread rules out no cell.
+    end = min(end, float(rows.values[-rows.droppable - 1]) - first_step(rows, cell(top), price))
+    for k in range(top - 1, _lowest_cell(rows, end, top, -terms.log_delta - math.log(_FROM_BELOW)) - 1, -1):
+        if not rules_out_below(rows, cell(k), price, end, start):
+            end = min(end, lower_end(rows, cell(k), price)[0])
+        if end == -math.inf:
+            return end
+    return math.ldexp(end, exponent)
+
+
+def _lowest_cell(rows: SortedRows, end: float, top: int, price: float) -> int:
+    """Return the lowest cell of scales that the spread of the rows above `end` does not rule out."""
+    squares = np.maximum(rows.values - end, 0.0) ** 2
+
+    def ruled_out(k: int) -> bool:
+        spread = log_spread(squares * _CELL ** (-2 * k), rows.droppable, rows.n_corrupt, adaptive=rows.adaptive)
+        return spread >= price
+
+    kept = squares[: len(squares) - rows.droppable]
+    k = min(math.floor(math.log(max(float(kept.mean()), 1e-300)) / (2 * math.log(_CELL))), top - 1)
+    while k < top and ruled_out(k):
+        k += 1
+    while not ruled_out(k - 1):
+        k -= 1
+    return k
+
+
+def contradicts(rows: SortedRows, found: EvidenceInterval, sd: float, log_delta: float) -> bool:
+    """Return whether the rows spread too much for an sd, whichever mean in the interval is right."""
+    x = rows.values
+    squares = np.sort(np.maximum(np.maximum(found.low - x, x - found.high), 0.0)) ** 2 / sd**2
+    spread = log_spread(squares, rows.droppable, rows.n_corrupt, adaptive=rows.adaptive)
+    return spread >= -log_delta - math.log(_FROM_BELOW)
+
+
+def scale_of(assume: Assumption) -> float:
+    """Return the bound on the sd of one clean row."""
+    return float(assume.tail(1).sd)

@@ -1,0 +1,111 @@
+"""Sorted rows, and the product of their factors without the largest ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from outvote.votes.evidence.factors import Factor, Floats
+
+
+class SortedRows:
+    """Finite rows in order, of which some may be dropped.
+
+    Parameters
+    ----------
+    values : ndarray
+        The rows that may be clean, in ascending order.
+    n_corrupt : int
+        How many rows may be corrupt (m), those found to be corrupt among them.
+    n_found : int
+        Rows that are corrupt for certain (b): they are not among `values`, and m - b of these may be dropped.
+    adaptive : bool
+        Whether whoever corrupted the rows had seen them.
+
+    Examples
+    --------
+    >>> from outvote.votes.evidence.factors import VarianceFactor
+    >>> rows = SortedRows(np.array([0.0, 1.0, 2.0, 90.0]), 1)
+    >>> factor = VarianceFactor(rate=0.1, depth=10.0)
+    >>> rows.log_product(factor, 0.5, 0.5) == SortedRows(rows.values[:3], 0).log_product(factor, 0.5, 0.5)
+    True
+    """
+
+    def __init__(self, values: Floats, n_corrupt: int, n_found: int = 0, *, adaptive: bool = False):
+        self.values, self.n_corrupt, self.n_found, self.adaptive = values, n_corrupt, n_found, adaptive
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are, those found to be corrupt among them (n)."""
+        return len(self.values) + self.n_found
+
+    @property
+    def droppable(self) -> int:
+        """How many of the values may be dropped."""
+        return self.n_corrupt - self.n_found
+
+    @property
+    def middle(self) -> float:
+        """A value in the middle of the rows."""
+        return float(self.values[len(self.values) // 2])
+
+    @cached_property
+    def mirrored(self) -> SortedRows:
+        """The rows with their signs changed."""
+        return SortedRows(-self.values[::-1], self.n_corrupt, self.n_found, adaptive=self.adaptive)
+
+    def scaled(self, factor: float) -> SortedRows:
+        """Return the rows multiplied by a positive number."""
+        with np.errstate(over="ignore"):
+            values = np.nan_to_num(self.values * factor, nan=0.0)
+        return SortedRows(values, self.n_corrupt, self.n_found, adaptive=self.adaptive)
+
+    def log_product(self, factor: Factor, low: float, high: float) -> float:
+        """Return the logarithm of the product of the factors, each at its least for means in [low, high].
+
+        The `droppable` largest factors are left out, as far as they exceed 1. With low = -∞ the factors are those made
+        constant left of -τ. An adaptive adversary is paid the least factor for every corrupt row.
+        """
+        outer, inner = self._parts
+        total = 0.0
+        if len(inner):
+            # Rows left of the valley at y = -τ for every mean, rows whose valley is at one of them, and the others.
+            left = int(np.searchsorted(inner, low - factor.depth)) if low > -math.inf else 0
+            right = int(np.searchsorted(inner, high - factor.depth, side="right"))
+            total = factor.log_sum(inner[right:] - high) + (right - left) * factor.least
+            total += factor.log_sum(inner[:left] - low) if left else 0.0
+        n_kept = len(self.values)
+        if len(outer):
+            k = min(self.droppable, len(outer))
+            logs = factor.logs(np.minimum(np.maximum(outer - high, -factor.depth), outer - low))
+            if k < len(outer):
+                logs.partition(len(outer) - k - 1)
+            largest = logs[len(outer) - k :]
+            small = largest[largest <= factor.norm]
+            total += float(np.add.reduce(logs[: len(outer) - k])) + float(np.add.reduce(small))
+            n_kept -= k - len(small)
+        total -= n_kept * factor.norm
+        if self.adaptive:
+            total += self.n_corrupt * (factor.least - factor.norm)
+        return total
+
+    @cached_property
+    def _parts(self) -> tuple[Floats, Floats]:
+        """The smallest and largest rows, whose factors may be the largest ones, and the others."""
+        x, k = self.values, self.droppable
+        if 2 * k >= len(x):
+            return x, x[:0]
+        return np.concatenate([x[:k], x[len(x) - k :]]), x[k : len(x) - k]
+
+    def log_evidence(self, factors: Sequence[Factor], low: float, high: float) -> float:
+        """Return the logarithm of the weighted sum of these products."""
+        if len(factors) == 1:
+            return math.log(factors[0].weight) + self.log_product(factors[0], low, high)
+        logs = [math.log(one.weight) + self.log_product(one, low, high) for one in factors]
+        largest = max(logs)
+        if not math.isfinite(largest):
+            return largest
+        return largest + math.log(sum(math.exp(one - largest) for one in logs))

@@ -1,0 +1,225 @@
+"""Scales from the rows: bounds on the sd of clean rows, and the premise that stands in for one.
+
+Pairs of rows by a fixed permutation give D = (x - x')²/2, whose mean is the variance of clean rows; m corrupt rows hit
+at most m pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from outvote.votes.evidence.factors import Floats, sum_of_logs
+from outvote.votes.roots import falling_root
+
+#: Stakes of the bets that a variance is larger than some v; each has a quarter of the weight.
+STAKES = (0.01, 0.03, 0.1, 0.3)
+#: Ratio of the ends of a cell of variances.
+_CELL = 1.02
+
+
+def log_spread(squares: Floats, n_dropped: int, n_corrupt: int, *, adaptive: bool) -> float:
+    """Return the logarithm of the evidence that a variance exceeds 1, from squares in ascending order.
+
+    The factors are 1 + t(square - 1) for each stake t. The `n_dropped` largest squares are left out if they exceed 1;
+    an adaptive adversary is paid the least factor, 1 - t, for every one of `n_corrupt` rows.
+    """
+    most = max(len(squares) - n_dropped, int(np.searchsorted(squares, 1.0)))  # squares below 1 are not dropped
+    kept = squares[:most]
+    logs = []
+    for t in STAKES:
+        with np.errstate(over="ignore"):
+            total = sum_of_logs(kept * t + (1 - t))
+        logs.append(total + (n_corrupt * math.log1p(-t) if adaptive else 0.0))
+    return _log_mean(logs)
+
+
+def paired_squares(rows: Floats) -> tuple[Floats, int]:
+    """Return (x - x')²/2 for disjoint pairs of rows, in ascending order, and how many pairs were left out.
+
+    The pairs are drawn by a permutation that depends on the number of rows alone, before looking for rows that are
+    corrupt for certain (NaN here), whose pairs are then left out. Were the other rows paired among themselves, whoever
+    decides which corrupt rows give themselves away would decide on the pairs.
+    """
+    order = np.random.default_rng(len(rows)).permutation(len(rows))
+    half = len(rows) // 2
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = (rows[order[:half]] - rows[order[half : 2 * half]]) ** 2 / 2
+    there = squares[~np.isnan(squares)]
+    there.sort()
+    return there, half - len(there)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Squares of pairs of rows, and how many of them may be hit by a corrupt row.
+
+    Attributes
+    ----------
+    squares : ndarray
+        (x - x')²/2 of each pair without a row that is corrupt for certain, in ascending order.
+    n_corrupt : int
+        How many rows may be corrupt.
+    n_found : int
+        How many rows are corrupt for certain.
+    n_pairs : int
+        How many pairs there are, those left out among them.
+    adaptive : bool
+        Whether whoever corrupted the rows had seen them.
+    """
+
+    squares: Floats
+    n_corrupt: int
+    n_found: int
+    n_pairs: int
+    adaptive: bool = False
+
+    @classmethod
+    def of(cls, rows: Floats, n_corrupt: int, n_found: int = 0, *, adaptive: bool = False) -> Pairs:
+        """Pair rows in the order they came; those that are corrupt for certain are NaN."""
+        squares, left_out = paired_squares(rows)
+        return cls(squares, n_corrupt, n_found, len(squares) + left_out, adaptive)
+
+    @property
+    def droppable(self) -> int:
+        """How many of the squares may be dropped."""
+        return min(self.n_corrupt - self.n_found, len(self.squares))
+
+
+def sigma_lower(pairs: Pairs, price: float) -> float:
+    """Return a lower bound on the sd of clean rows, whatever their distribution.
+
+    It is wrong with probability at most exp(-price).
+    """
+    squares, k = pairs.squares, pairs.droppable
+    kept = squares[: len(squares) - k]
+    centre = float(kept.mean()) if len(kept) else 0.0
+    if not 0 < centre < math.inf:
+        return 0.0
+
+    def excess(log_v: float) -> float:
+        at = squares * math.exp(-log_v)
+        return log_spread(at, k, pairs.n_corrupt, adaptive=pairs.adaptive) - price
+
+    low, high = math.log(centre) - 1.0, math.log(centre) + 1.0
+    while (above := excess(low)) < 0:
+        low -= 2 * (high - low)
+        if low < math.log(centre) - 600:
+            return 0.0
+    while (below := excess(high)) >= 0:
+        high += 2 * (high - low)
+    return math.exp(falling_root(excess, low, high, above, below, 1e-10)[0] / 2)
+
+
+def sigma_upper(pairs: Pairs, kurtosis: float, price: float) -> float:
+    """Return an upper bound on the sd of clean rows whose kurtosis is at most `kurtosis`.
+
+    The variance lies in one of the cells [v, 1.02·v], v = 1.02^k. Within a cell the factors ``(1 + z + cz²)/A`` with
+    ``z = η(1 - D/v)`` do not pay off on average; they rule it out where the D are too small for it. Cells are ruled out
+    one after the other from above; the bound is the upper end of the first one that is not. It is wrong with
+    probability at most exp(-price), infinite where nothing is ruled out, and 0 where everything is: no such kurtosis.
+    """
+    bets = _Bets.on(pairs, kurtosis, price)
+    if bets is None or not len(pairs.squares) > pairs.droppable:
+        return math.inf
+    largest = float(pairs.squares[len(pairs.squares) - pairs.droppable - 1])
+    if not largest > 0:
+        return 0.0
+    step = math.log(_CELL)
+    top, jump = math.ceil(math.log(largest) / step) + 1, 1
+    while bets.evidence(pairs, top * step, monotone=True) < price:  # until it is ruled out with all those above it
+        top, jump = top + jump, 2 * jump
+        if jump * step > 700:
+            return math.inf
+    smallest = top - round(60 / step)
+    while bets.evidence(pairs, (top - 1) * step, monotone=False) >= price:
+        top -= 1
+        if top < smallest:
+            return 0.0
+    return math.exp(top * step / 2)
+
+
+def upper_is_possible(pairs: Pairs, kurtosis: float, price: float) -> bool:
+    """Return whether `sigma_upper` is finite for any rows at all, which depends on their number alone."""
+    return _Bets.on(pairs, kurtosis, price) is not None
+
+
+@dataclass(frozen=True)
+class _Bets:
+    """The factors of `sigma_upper`: a stake η, curvatures c and the norms A."""
+
+    eta: float
+    curves: tuple[tuple[float, float], ...]
+
+    @classmethod
+    def on(cls, pairs: Pairs, kurtosis: float, price: float) -> _Bets | None:
+        """Choose the factors by the numbers of pairs and corrupt rows; None if they can rule nothing out."""
+        nu, n_kept = (kurtosis + 1) / 2, pairs.n_pairs - pairs.n_corrupt
+        if n_kept < 1:
+            return None
+        eta = min(math.sqrt(2 * price / (n_kept * nu)), 1 / nu)
+        values = [0.5 if pairs.adaptive and pairs.n_corrupt else 0.3]
+        if pairs.n_corrupt:
+            middle = max(0.5, math.sqrt((2 if pairs.adaptive else 1) * pairs.n_corrupt / (8 * price)))
+            values += [middle, 4 * middle]
+        curves = []
+        for c in values:
+            at = (1 - eta * (u - 1) + c * eta**2 * ((nu + 1) * u**2 - 2 * u + 1) for u in (1.0, _CELL))
+            curves.append((c, math.log(max(at))))
+        bets = cls(eta, tuple(curves))
+        best = [n_kept * (math.log1p(eta + c * eta * eta) - norm) + bets._paid(pairs, c, norm) for c, norm in curves]
+        return bets if _log_mean(best) >= price else None
+
+    def _paid(self, pairs: Pairs, c: float, norm: float) -> float:
+        """Return what an adaptive adversary is paid: the least factor for every corrupt row."""
+        return pairs.n_corrupt * (math.log1p(-0.25 / c) - norm) if pairs.adaptive else 0.0
+
+    def evidence(self, pairs: Pairs, log_v: float, *, monotone: bool) -> float:
+        """Return the logarithm of the evidence against a cell; the monotone form is against all higher ones, too."""
+        with np.errstate(over="ignore"):
+            z = self.eta * (1 - pairs.squares * math.exp(-log_v))
+        logs, n_kept = [], len(z) - pairs.droppable
+        for c, norm in self.curves:
+            at = np.maximum(z, -0.5 / c) if monotone else z
+            with np.errstate(over="ignore"):
+                values = np.log1p(at + c * at * at)
+            values.partition(max(n_kept - 1, 0))
+            small = values[n_kept:][values[n_kept:] <= norm]
+            total = float(values[:n_kept].sum() + small.sum()) - (n_kept + len(small)) * norm
+            logs.append(total + self._paid(pairs, c, norm))
+        return _log_mean(logs)
+
+
+def _log_mean(logs: Sequence[float]) -> float:
+    largest = max(logs)
+    if not math.isfinite(largest):
+        return largest
+    return largest + math.log(sum(math.exp(one - largest) for one in logs) / len(logs))
+
+
+def central_sd(values: Floats, n_dropped: int) -> float:
+    """Return the sd of the rows nearest the median, without the `n_dropped` farthest ones; `values` are in order."""
+    n_kept = len(values) - n_dropped
+    if n_kept < 1:
+        return 0.0
+    middle = float(np.median(values))
+    # The rows nearest the median are consecutive: the window of n_kept rows whose farther end is nearest.
+    starts = np.arange(n_dropped + 1)
+    with np.errstate(over="ignore"):
+        reach = np.maximum(middle - values[starts], values[starts + n_kept - 1] - middle)
+        first = int(np.argmin(reach))
+        return float(np.std(values[first : first + n_kept] - middle))
+
+
+def premise_factor(share: float) -> float:
+    """Return how many times the sd of the central rows the premise is, for a share of corrupt rows.
+
+    Examples
+    --------
+    >>> premise_factor(0.0), premise_factor(0.01)
+    (1.5, 2.0)
+    """
+    return 1.5 + 0.5 * min(max(share - 0.003, 0.0) / 0.007, 1.0)
