@@ -413,7 +413,7 @@ def test_what_is_asked_is_checked(kind):
         scan.u_statistic("price", "kendall")
     for name in (*HEADS, "column"):
         clash = ov.scan(kind({"x": X, name: ["a", "b"] * 150}))
-        with pytest.raises(ValueError, match=f"by='{name}' has the name of a column of the answer: rename it"):
+        with pytest.raises(ValueError, match=f"by='{name}' is also the name of a column of the answer: rename it"):
             clash.mean("x", by=name)
 
 
