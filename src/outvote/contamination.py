@@ -288,9 +288,7 @@ def _row(value: ArrayLike, rows: NDArray[Any]) -> NDArray[Any]:
     try:
         return np.broadcast_to(given, shape)
     except ValueError:
-        raise ValueError(
-            f"an outlier of shape {given.shape} does not fit rows of shape {shape}: give a number, or one per column"
-        ) from None
+        raise ValueError(f"an outlier of shape {given.shape} does not fit rows of shape {shape}") from None
 
 
 def _check_amount(amount: object) -> None:

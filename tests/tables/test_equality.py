@@ -365,7 +365,7 @@ def test_duckdbs_own_hash_is_offered_and_named(tmp_path):
     table = rows(id=np.arange(400) - 7)
     relation = duckdb.from_arrow(table)
     found = ov.scan(relation, row_id="id", hash="native").mean("x", n_blocks=9, rng=1)
-    assert found.detail == "The rows were assigned to blocks by the DuckDB hash."
+    assert found.detail == "The blocks are those of the DuckDB hash."
     assert ov.scan(relation, row_id="id").mean("x", n_blocks=9, rng=1).detail == ""
     again = ov.scan(duckdb.from_arrow(table.take(np.arange(400)[::-1])), row_id="id", hash="native")
     np.testing.assert_allclose(again.mean("x", n_blocks=9, rng=1).block_values, found.block_values, rtol=RTOL)

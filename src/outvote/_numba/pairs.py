@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from outvote._numba.jit import jit
 
-#: Blocks processed side by side. Blocks that are fewer than the second number, or have at least as many rows as the
-#: third, are processed one by one, with their rows side by side.
+#: Blocks processed side by side. If there are fewer than _SEVERAL, or they have _LONG rows, their rows are instead.
 _BLOCKS, _SEVERAL, _LONG = 128, 8, 128
 #: Numbers gathered at once, so that they stay in the cache.
 _GATHERED = 2**13

@@ -16,7 +16,6 @@ from outvote.data.text import percent
 Provenance = Literal["certified", "as stated", "plug-in", "none"]
 #: From the strongest to the weakest.
 PROVENANCES: tuple[Provenance, ...] = get_args(Provenance)
-
 _ADVERSARIES = {
     "oblivious": "if the corrupt positions do not depend on the clean values (oblivious adversary)",
     "adaptive": "even if the corrupt rows were chosen by their values (adaptive adversary)",

@@ -62,8 +62,7 @@ Paths = Annotated[
 ]
 Column = Annotated[str, typer.Option("--value", metavar="COLUMN", help="The column of numbers.")]
 Keys = Annotated[
-    list[str] | None,
-    typer.Option("--by", metavar="COLUMN", help="Give one answer for each value of this column; may be repeated."),
+    list[str] | None, typer.Option("--by", metavar="COLUMN", help="One answer per value of this column; repeatable.")
 ]
 Corrupt = Annotated[
     str,
@@ -87,9 +86,7 @@ Kurtosis = Annotated[
 Scale = Annotated[
     float | None, typer.Option("--scale", rich_help_panel=_KNOWN, help="They are sub-Gaussian with this scale.")
 ]
-Voting = Annotated[
-    Vote, typer.Option("--vote", help="How the blocks vote; auto takes the vote with the smallest radius.")
-]
+Voting = Annotated[Vote, typer.Option("--vote", help="How the blocks vote; auto gives the smallest radius.")]
 Missing = Annotated[
     Nan,
     typer.Option("--nan", help="Rows without a number are an error, are left out, or count as corrupt."),
@@ -135,8 +132,7 @@ def mean(
         typer.Option(
             "--row-id",
             metavar="COLUMN",
-            help="A column of integers that determines the block of a row: the order of rows does not matter, and they "
-            "are not held in memory.",
+            help="Integers that determine the block of a row: its place does not matter, and rows stay in their files.",
         ),
     ] = None,
     nan: Missing = Nan.refuse,
@@ -218,16 +214,14 @@ def report(
     files: Paths,
     value: Column,
     by: Annotated[
-        str | None,
-        typer.Option("--by", metavar="COLUMN", help="The column with the variant of each row; without it, one mean."),
+        str | None, typer.Option("--by", metavar="COLUMN", help="The column with the variants; without it, one mean.")
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the page.")] = Path("report.html"),
     baseline: Annotated[
         str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this variant; the first by default.")
     ] = None,
     threshold: Annotated[
-        float | None,
-        typer.Option("--threshold", help="Without --by: decide whether the mean is above this number (0)."),
+        float | None, typer.Option("--threshold", help="Without --by: compare the mean with this number; 0 by default.")
     ] = None,
     contamination: Corrupt = "0.01",
     confidence: Confidence = 0.95,
@@ -339,9 +333,7 @@ def reproduce(
     jobs: Annotated[int, typer.Option(help="Processes; -1 for one per core. Results do not depend on it.")] = 1,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for figures, numbers, pages.")] = Path("out"),
     quick: Annotated[bool, typer.Option("--quick", help="Fewer runs and settings: under a minute.")] = False,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Run experiments again that are already in the folder.")
-    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run finished experiments again.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
 ) -> None:
     """Reproduce every figure, table and experiment of the paper, with a verdict on each claim.

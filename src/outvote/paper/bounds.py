@@ -65,9 +65,7 @@ def _read_degrees(statement: str, degree: Counts | None, n_samples: int) -> tupl
     spec = _STATEMENTS[statement]
     if degree is None:
         if spec.degree is None:
-            raise ValueError(
-                f"{statement!r} needs degree, the number of rows that the kernel takes: degree=2 for pairs"
-            )
+            raise ValueError(f"{statement!r} needs degree, the number of rows a kernel takes: degree=2 for pairs")
         return (spec.degree,) * n_samples
     degrees = whole_numbers(degree, "degree", 1)
     if len(degrees) != n_samples:

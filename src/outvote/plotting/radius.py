@@ -86,10 +86,7 @@ class RadiusDisplay:
         assumption = FiniteVariance(1.0) if assume is None else assume
         radii = _median_radii(blocks, plan, assumption, log_delta_of(confidence), allowed.adversary)
         if not np.isfinite(radii).any():
-            raise ValueError(
-                f"assume={assume!r} gives no finite radius with n_rows={plan.n_rows} and any number of blocks: "
-                "give another assumption, more rows or less contamination"
-            )
+            raise ValueError(f"assume={assume!r} gives no finite radius with n_rows={plan.n_rows}: give more rows")
         values = "rows" if plan.degree == 1 else "kernel values"
         scale = f", in sd of the clean {values}" if assume is None else ""
         if _scale_from_rows(assumption, plan.degree):

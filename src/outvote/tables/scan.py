@@ -295,8 +295,7 @@ class Scan:
         return tallies
 
     def _hash_note(self) -> str:
-        kind = self._engine.hashed
-        return "" if kind == "portable" else f" The rows were assigned to blocks by the {kind} hash."
+        return "" if self._engine.hashed == "portable" else f" The blocks are those of the {self._engine.hashed} hash."
 
     def _table(
         self,

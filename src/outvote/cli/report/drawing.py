@@ -122,9 +122,7 @@ def blocks(label: str, values: NDArray[np.float64], estimate: float, plain: floa
     beyond = [f"{spaced(below)} farther left"] * bool(below) + [f"{spaced(above)} farther right"] * bool(above)
     if beyond:
         parts.append(f'<text x="{WIDTH}" y="12" class="end">{", ".join(beyond)}</text>')
-    title = (
-        f"Block means of {clean(label)}: {spaced(len(finite))} blocks, {' and '.join(beyond) or 'all of them shown'}"
-    )
+    title = f"Block means of {clean(label)}: {spaced(len(finite))} blocks, {' and '.join(beyond) or 'all shown'}"
     return _picture(title, height, parts)
 
 

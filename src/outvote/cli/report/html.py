@@ -115,11 +115,7 @@ def answer(findings: Sequence[Finding]) -> str:
 
 def groups(lines: Sequence[MeanLine], keys: Sequence[str], asked: Asked) -> str:
     heads = [*((clean(key), False) for key in keys), ("rows", True), ("plain mean", True), ("robust mean", True)]
-    heads += [
-        (f"{percent(asked.confidence)} interval", True),
-        ("corrupt rows allowed for", True),
-        ("provenance", False),
-    ]
+    heads += [(f"{percent(asked.confidence)} interval", True), ("corrupt rows allowed", True), ("provenance", False)]
     rows = []
     for line in lines:
         value = line.mean

@@ -188,10 +188,7 @@ def judge(tables: Tables) -> list[Finding]:
             [f"{name}, plug-in" for name in OURS],
             "the scale comes from the same rows: a long tail, or corrupt rows near the middle, make it too small",
         ),
-        "bootstrap intervals of the mean have their confidence": (
-            ["bootstrap"],
-            "they follow the mean, and do not allow for corrupt rows",
-        ),
+        "bootstrap intervals have their confidence": (["bootstrap"], "they follow the mean of all rows"),
     }
     return [
         *(_on_intervals(claim, table, names, why) for claim, (names, why) in claims.items()),

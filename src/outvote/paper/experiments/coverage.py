@@ -294,8 +294,7 @@ def _tightness(rows: Table) -> Finding:
         "a certified radius is no larger than it must be",
         "holds in part" if _rate(edge) > 0.4 * edge["delta"] else "does not hold",
         f"if clean rows take two values, one just beyond the radius, it misses in {_rate(edge):.3f} of the runs at "
-        f"δ = {edge['delta']:g}, as any smaller radius would; other distributions need {min(others):.2f} to "
-        f"{max(others):.2f} of it",
+        f"δ = {edge['delta']:g}, as a smaller would; other distributions need {min(others):.2f} to {max(others):.2f}",
         "it must hold for the worst distribution that the assumption allows, and ordinary distributions are better",
     )
 

@@ -281,8 +281,7 @@ def _turned(table: Table) -> Finding:
             for row in rows
         )
         or "every fit was refused",
-        "single parts are reversed, but not the scores: they include the distance of a row, which does not depend on "
-        "the fit"
+        "single parts are reversed, but not the scores, which include distances that do not depend on the fit"
         if turned and not whole
         else "",
     )

@@ -29,14 +29,12 @@ _SIDE = 2048
 _ORDINARY = 1e200
 
 
-def means_of_tensor(x: Any, partition: Partition) -> Any:
+def means_of_tensor(x: Any, part: Partition) -> Any:
     """Return the mean of each block in float64, computed on the device of the rows."""
     xp = namespace(x)
-    means = np.empty((len(partition), *x.shape[1:]))
-    for blocks in blocks_by_size([partition]):
-        means[blocks] = (
-            to_host(xp.sum(_stack(x, partition, blocks), axis=1, dtype=xp.float64)) / partition.sizes[blocks[0]]
-        )
+    means = np.empty((len(part), *x.shape[1:]))
+    for blocks in blocks_by_size([part]):
+        means[blocks] = to_host(xp.sum(_stack(x, part, blocks), axis=1, dtype=xp.float64)) / part.sizes[blocks[0]]
     return means
 
 
