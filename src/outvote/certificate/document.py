@@ -126,7 +126,7 @@ class Certificate:
         text = f"{self.provenance} {percent(self.confidence, self.log_delta)}: {self._claim(size)}"
         if isinstance(self.assumption, Assumption):
             text += f" for any clean distribution with {self.assumption.describe()}"
-        text += f", {_ADVERSARIES[self.adversary]}"
+        text += f", {_ADVERSARIES.get(self.adversary, self.adversary)}"
         if self.requested_log_delta != self.log_delta:
             text += f" ({percent(self.requested_confidence, self.requested_log_delta)} was requested)"
         return f"{text}. {self.note}" if self.note else text

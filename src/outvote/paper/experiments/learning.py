@@ -195,7 +195,7 @@ class Trace:
     test : tuple of ndarray
         Test rows.
     every : int
-        Test after the first epoch, and after every so many epochs.
+        Test after the first epoch, and whenever this many epochs have passed.
     begin : int
         Do not test before this many epochs.
     scaling : tuple of ndarray, optional
