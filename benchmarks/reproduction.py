@@ -21,9 +21,9 @@ outvote reproduce --jobs 2
 ```
 
 which writes figures, numbers and a page, `out/index.html`. The authors' code is not public: where the paper leaves
-something open (the laws of the Mann-Whitney experiment, step sizes, starts), the choice made here is in the file of
-the experiment, in `src/outvote/experiments/`. Names of figures and tables are the labels in the paper's source. This
-page is written by `make reproduction`: {about}.
+something open (the distributions of the Mann-Whitney experiment, step sizes, starts), the choice made here is in the
+file of the experiment, in `src/outvote/paper/experiments/`. Names of figures and tables are the labels in the paper's
+source. This page is written by `make reproduction`: {about}.
 
 {table}
 ## What to make of it

@@ -1,7 +1,7 @@
-"""Means, U-statistics and differences that hold when part of the data is corrupt.
+"""Means, U-statistics and differences that stay right when part of the data is corrupt.
 
-Cut the rows into more than twice as many blocks as there can be corrupt rows, compute on every block, take the
-median: the clean blocks outvote the others.
+Rows are cut into more than twice as many blocks as there may be corrupt rows. The statistic is computed on every block,
+and the median of these values is returned: the clean blocks outvote the others.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0.dev0"
 
-# Names load their module when first used, so that `import outvote` costs no more than `import numpy`.
+# A name loads its module when it is first used, so that `import outvote` takes no longer than `import numpy`.
 _HOMES = {
     "BlockPlan": "blocks.plan",
     "Bounded": "assumptions",
@@ -41,7 +41,7 @@ _HOMES = {
     "u_statistic": "estimate.u_statistic",
 }
 _MODULES = ("certificate", "contamination", "datasets", "kernels", "learning", "metrics", "paper", "plotting")
-_OPTIONAL = ("torch",)  # modules that need an extra: found when asked for, left out of `from outvote import *`
+_OPTIONAL = ("torch",)  # modules that need an extra: available by name, but not part of `from outvote import *`
 
 __all__ = [
     "BlockPlan",

@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 Amount = float | int | Fraction
 Adversary = Literal["oblivious", "adaptive"]
 Outliers = Callable[[np.random.Generator, NDArray[Any]], ArrayLike]
-"""A rule that spoils rows: given a generator and the clean rows, it returns as many corrupt ones."""
+"""A function that takes a generator and clean rows, and returns as many corrupt rows."""
 
 
 class Spoiled(NamedTuple):
-    """Data with outliers in them, and the positions of these outliers.
+    """Data with outliers, and the positions of the outliers.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Growth:
     exponent: Fraction
 
     def count(self, n_rows: int) -> int:
-        """Return ⌊C²·nᵃ⌋, or n if that is less: the largest m with m^q ≤ C^{2q}·n^p, where a = p/q."""
+        """Return ⌊C²·nᵃ⌋, at most n. It is the largest m with m^q ≤ C^{2q}·n^p, where a = p/q."""
         p, q = self.exponent.numerator, self.exponent.denominator
         limit = math.floor(self.constant ** (2 * q) * n_rows**p)
         return bisect_right(range(n_rows + 1), limit, key=lambda m: m**q) - 1
@@ -64,13 +64,13 @@ class Contamination:
     Parameters
     ----------
     amount : float, int, Fraction or tuple of these
-        A float (or Fraction) in [0, 1/2) is a fraction ε: at most ⌊ε·n⌋ rows, computed on the
-        decimal that was written (0.29 of 100 rows is 29). An int is a count (n_O). A tuple gives
-        one amount for each sample.
+        A float (or Fraction) in [0, 1/2) is a fraction ε: at most ⌊ε·n⌋ rows are corrupt, computed
+        from the decimal as written (0.29 of 100 rows is 29). An int is a number of rows (n_O). A
+        tuple gives one amount for each sample.
     adversary : {"oblivious", "adaptive"}
         *oblivious*: the corrupt positions are independent of the clean values (bad rows were added,
-        or rows were hit by chance); what stands there may depend on everything. *adaptive*: someone
-        saw the clean rows and chose which ones to replace.
+        or chance picked the rows); the values there may depend on everything. *adaptive*: someone
+        saw the clean rows and chose which of them to replace.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class Contamination:
             object.__setattr__(self, "amount", tuple(self.amount))
         amounts = self.amount if isinstance(self.amount, tuple) else (self.amount,)
         if not amounts:
-            raise ValueError("contamination=() names no sample: give one amount for each sample")
+            raise ValueError("contamination=() is empty: give one amount for each sample")
         for amount in amounts:
             _check_amount(amount)
 
@@ -106,7 +106,7 @@ class Contamination:
 
     @classmethod
     def growth(cls, constant: float = 1.0, exponent: float = 0.5, adversary: Adversary = "oblivious") -> Contamination:
-        """At most C²·nᵃ corrupt rows, the paper's growth law.
+        """Return the contamination of at most C²·nᵃ corrupt rows among n, as the paper assumes.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class Contamination:
             raise ValueError(f"constant={constant!r} must be a finite number of at least 1")
         if not 0 <= exponent < 1:
             raise ValueError(f"exponent={exponent!r} must lie in [0, 1): outliers grow slower than the rows")
-        # Four decimals are kept as written; the float 1/3, with its sixteen digits, becomes the fraction.
+        # An exponent of up to four decimals is kept as written; the float 1/3 becomes the fraction 1/3.
         return cls(Growth(_exact(constant), _exact(exponent).limit_denominator(10_000)), adversary)
 
     def counts(self, n_rows: Sequence[int]) -> tuple[int, ...]:
@@ -137,8 +137,8 @@ class Contamination:
         if len(amounts) != n_samples:
             there = "is 1 sample" if n_samples == 1 else f"are {n_samples} samples"
             raise ValueError(
-                f"contamination={self.amount!r} has {len(amounts)} amounts, but there {there}: give one for each, "
-                "or a single one for all"
+                f"contamination={self.amount!r} has {len(amounts)} amounts, but there {there}: give one amount "
+                "for each sample, or a single amount for all"
             )
         return amounts
 
@@ -157,7 +157,7 @@ class Contamination:
         if count > most:
             raise ValueError(
                 f"contamination={amount!r} means {count} corrupt rows among {n_rows}, "
-                f"but the clean ones must be in the majority: the largest count here is {most}"
+                f"but the clean rows must be in the majority: the largest count here is {most}"
             )
         return count
 
@@ -177,27 +177,27 @@ class Contamination:
             Clean rows (first axis). It is not modified.
         outliers : callable or float
             `dirac`, `uniform_box`, `heavy_tail`, `label_flip`, or your own
-            ``f(generator, clean_rows) -> corrupt_rows`` of the same shape; a number is a Dirac there.
+            ``f(generator, clean_rows) -> corrupt_rows`` of the same shape. A number x means ``dirac(x)``.
         how : {"replace", "add"}
-            Replace rows drawn at random, or append new ones (as many as the contamination allows
-            among the rows given).
+            Replace rows drawn at random, or append new rows. The number of outliers is computed from
+            the number of rows in `x`.
         rng : int, Generator or None
             Seed.
 
         Returns
         -------
         Spoiled
-            ``data`` and ``rows``, the positions of the outliers in it.
+            ``data``, and ``rows``: the positions of the outliers in it.
 
         Examples
         --------
-        >>> spoiled = Contamination(0.1).inject(np.zeros(20), 7.0, rng=0)
-        >>> spoiled.data.sum(), spoiled.rows.size
+        >>> corrupted = Contamination(0.1).inject(np.zeros(20), 7.0, rng=0)
+        >>> corrupted.data.sum(), corrupted.rows.size
         (np.float64(14.0), 2)
         """
         clean = np.asarray(x)
         if clean.ndim == 0 or not len(clean):
-            raise ValueError("x has no rows to corrupt")
+            raise ValueError("x has no rows to corrupt: give at least one row")
         if how not in ("replace", "add"):
             raise ValueError(f"how={how!r} is neither 'replace' nor 'add'")
         rule = dirac(outliers) if isinstance(outliers, numbers.Real) else outliers
@@ -219,7 +219,7 @@ class Contamination:
 
 
 def dirac(value: ArrayLike) -> Outliers:
-    """Every outlier is `value` (δ_value in the paper's experiments).
+    """Return a rule under which every outlier is `value` (δ_value in the paper's experiments).
 
     Examples
     --------
@@ -231,13 +231,13 @@ def dirac(value: ArrayLike) -> Outliers:
 
 
 def uniform_box(low: float | Sequence[float], high: float | Sequence[float]) -> Outliers:
-    """Outliers uniform on the box from `low` to `high` (numbers, or one per column).
+    """Return a rule that draws outliers uniformly from the box from `low` to `high` (numbers, or one per column).
 
     Examples
     --------
     >>> import numpy as np, outvote as ov
-    >>> spoiled = ov.Contamination(1).inject(np.zeros((3, 2)), uniform_box([5, 50], [6, 60]), rng=0)
-    >>> spoiled.data.astype(int)
+    >>> corrupted = ov.Contamination(1).inject(np.zeros((3, 2)), uniform_box([5, 50], [6, 60]), rng=0)
+    >>> corrupted.data.astype(int)
     array([[ 0,  0],
            [ 0,  0],
            [ 5, 50]])
@@ -246,32 +246,32 @@ def uniform_box(low: float | Sequence[float], high: float | Sequence[float]) -> 
 
 
 def heavy_tail(scale: float = 1.0, index: float = 1.0) -> Outliers:
-    """Outliers of random sign whose size has a Pareto tail of the given index (no mean if ≤ 1).
+    """Return a rule that draws outliers of random sign whose size has a Pareto tail of this index (no mean if ≤ 1).
 
     Examples
     --------
     >>> import numpy as np, outvote as ov
-    >>> spoiled = ov.Contamination(3).inject(np.zeros(7), heavy_tail(scale=10.0), rng=0)
-    >>> bool((np.abs(spoiled.data[spoiled.rows]) >= 10.0).all())
+    >>> corrupted = ov.Contamination(3).inject(np.zeros(7), heavy_tail(scale=10.0), rng=0)
+    >>> bool((np.abs(corrupted.data[corrupted.rows]) >= 10.0).all())
     True
     """
     return lambda rng, rows: scale * rng.choice([-1.0, 1.0], size=rows.shape) * (1 + rng.pareto(index, size=rows.shape))
 
 
 def label_flip(classes: Sequence[Any]) -> Outliers:
-    """Every outlier carries another label than its own, drawn among the other `classes`.
+    """Return a rule that replaces the label of a row by another, drawn from the other `classes`.
 
     Examples
     --------
     >>> import numpy as np, outvote as ov
     >>> labels = np.array([0, 1, 1, 0, 1])
-    >>> spoiled = ov.Contamination(2).inject(labels, label_flip([0, 1]), rng=0)
-    >>> spoiled.data, np.flatnonzero(spoiled.data != labels)
+    >>> corrupted = ov.Contamination(2).inject(labels, label_flip([0, 1]), rng=0)
+    >>> corrupted.data, np.flatnonzero(corrupted.data != labels)
     (array([0, 1, 1, 1, 0]), array([3, 4]))
     """
     labels = np.unique(np.asarray(list(classes)))
     if len(labels) < 2:
-        raise ValueError(f"classes={list(classes)!r} leaves no other label to flip to: give at least two")
+        raise ValueError(f"classes={list(classes)!r} leaves no other label to flip to: give at least two labels")
 
     def flip(rng: np.random.Generator, rows: NDArray[Any]) -> NDArray[Any]:
         own = np.searchsorted(labels, rows).clip(max=len(labels) - 1)
@@ -283,7 +283,7 @@ def label_flip(classes: Sequence[Any]) -> Outliers:
 
 
 def _row(value: ArrayLike, rows: NDArray[Any]) -> NDArray[Any]:
-    """Return `value`, a number or one for each column, as one row like those of `rows`."""
+    """Return `value` (a number, or one number per column) in the shape of one row of `rows`."""
     given, shape = np.asarray(value), rows.shape[1:]
     try:
         return np.broadcast_to(given, shape)
@@ -303,7 +303,7 @@ def _check_amount(amount: object) -> None:
         if int(amount) < 0:
             raise ValueError(f"contamination={amount!r} is a negative count: the smallest is 0")
     elif not 0 <= float(amount) < 0.5:
-        hint = "; a whole number of rows is written as an int" if float(amount) >= 1 else ""
+        hint = "; write a number of rows as an int" if float(amount) >= 1 else ""
         raise ValueError(
             f"contamination={amount!r} must be a fraction in [0, 0.5): the clean rows must be in the majority{hint}"
         )
@@ -311,5 +311,5 @@ def _check_amount(amount: object) -> None:
 
 @lru_cache(maxsize=256, typed=True)
 def _exact(value: Amount) -> Fraction:
-    """Return the decimal that was written, not the binary number nearest to it."""
+    """Return the decimal as the user wrote it, not the binary number nearest to it."""
     return value if isinstance(value, Fraction) else Fraction(str(value))

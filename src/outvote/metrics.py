@@ -37,7 +37,7 @@ _CONCORDANCE = Kernel(
 
 
 def robust_mean_squared_error(y_true: ArrayLike, y_pred: ArrayLike, **options: Any) -> RobustEstimate:
-    """Mean squared error on clean rows, from rows of which some are corrupt.
+    """Estimate the mean squared error on clean rows, from rows of which some are corrupt.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def robust_mean_squared_error(y_true: ArrayLike, y_pred: ArrayLike, **options: A
 
 
 def robust_mean_absolute_error(y_true: ArrayLike, y_pred: ArrayLike, **options: Any) -> RobustEstimate:
-    """Mean absolute error on clean rows; options as for :func:`outvote.mean`.
+    """Estimate the mean absolute error on clean rows; options as for :func:`outvote.mean`.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def robust_mean_absolute_error(y_true: ArrayLike, y_pred: ArrayLike, **options: 
 def robust_log_loss(
     y_true: ArrayLike, y_proba: ArrayLike, *, labels: ArrayLike | None = None, **options: Any
 ) -> RobustEstimate:
-    """Mean of -log P(true class) on clean rows.
+    """Estimate the mean of -log P(true class) on clean rows.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def robust_log_loss(
     y_proba : array-like
         Probability of the second class (1-D), or of each class (2-D), in the order of `labels`.
     labels : array-like, optional
-        The classes, sorted; by default those in `y_true`.
+        The classes, sorted; the classes in `y_true` by default.
     **options
         As for :func:`outvote.mean`.
 
@@ -115,13 +115,13 @@ def robust_log_loss(
     if unknown.any():
         raise ValueError(f"y_true has the class {true[unknown][0]!r}, which is not among labels={classes.tolist()!r}")
     if not ((proba >= 0) & (proba <= 1)).all():
-        raise ValueError("y_proba must hold probabilities, between 0 and 1")
+        raise ValueError("y_proba must hold probabilities between 0 and 1")
     likely = np.clip(proba[np.arange(len(true)), place], _SMALLEST, 1.0)
     return _named("log loss", mean(-np.log(likely), **options))
 
 
 def robust_accuracy(y_true: ArrayLike, y_pred: ArrayLike, **options: Any) -> RobustEstimate:
-    """Share of clean rows that are classified correctly, certified without an assumption since it lies in [0, 1].
+    """Estimate the share of clean rows classified correctly, certified without an assumption: it lies in [0, 1].
 
     Examples
     --------
@@ -144,7 +144,7 @@ def robust_auc(
     grid: Literal["full", "diagonal"] = "diagonal",
     **options: Any,
 ) -> RobustEstimate:
-    """Probability that a clean positive row scores higher than a clean negative one, ties counted half.
+    """Estimate the probability that a clean positive row scores higher than a clean negative row; ties count half.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def robust_auc(
 
 
 def robust_concordance(y_true: ArrayLike, y_score: ArrayLike, **options: Any) -> RobustEstimate:
-    """Share of pairs of clean rows that the scores put in the right order, ties counted half: (1 + τ)/2.
+    """Estimate the share of pairs of clean rows that the scores put in the right order: (1 + τ)/2; ties count half.
 
     Options are those of :func:`outvote.u_statistic`.
 

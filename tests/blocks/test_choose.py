@@ -419,7 +419,7 @@ def test_a_given_number_may_be_too_small_for_the_corrupt_rows():
     found = ov.mean(x, contamination=5, n_blocks=10, rng=0)
     assert found.plan.n_blocks == 10
     assert not found.plan.holds
-    assert "survive 4 corrupt rows at most, but 5 may be there: nothing is guaranteed" in found.plan.explain()
+    assert "survive 4 corrupt rows at most, but 5 rows may be corrupt: nothing is guaranteed" in found.plan.explain()
     assert found.radius == math.inf
     assert ov.mean(x, contamination=5, n_blocks=11, rng=0).plan.holds
 

@@ -62,7 +62,7 @@ def test_explain_a_plan_that_holds():
         "100 rows go into 27 blocks of 3.",
         "19 rows outside these blocks are left out.",
         "Because.",
-        "The clean blocks outvote up to 13 corrupt rows, wherever they sit; 3 may be there.",
+        "The clean blocks outvote up to 13 corrupt rows, at any position; 3 rows may be corrupt.",
     ]
 
 
@@ -71,7 +71,7 @@ def test_explain_counts_in_the_singular():
         "10 rows go into 3 blocks of 3.",
         "1 row outside these blocks is left out.",
         "The number of blocks was given.",
-        "The clean blocks outvote up to 1 corrupt row, wherever they sit; 1 may be there.",
+        "The clean blocks outvote up to 1 corrupt row, at any position; 1 row may be corrupt.",
     ]
     assert BlockPlan(1, 1, 0).explain().startswith("1 row goes into 1 block of 1.\n")
 
@@ -79,7 +79,7 @@ def test_explain_counts_in_the_singular():
 def test_explain_a_plan_that_does_not_hold():
     last = BlockPlan(100, 10, 5).explain().split("\n")[-1]
     assert last == (
-        "These blocks survive 4 corrupt rows at most, but 5 may be there: nothing is guaranteed. "
+        "These blocks survive 4 corrupt rows at most, but 5 rows may be corrupt: nothing is guaranteed. "
         "More than 10 blocks are needed."
     )
 
@@ -153,7 +153,7 @@ def test_explain_a_grid():
     assert GridPlan(PAIR, "full").explain().split("\n") == [
         *LAYOUT,
         "First.",
-        "The 81 combinations of blocks vote; the clean ones outvote 2 and 1 corrupt rows, wherever they sit.",
+        "The 81 combinations of blocks vote; the clean ones outvote 2 and 1 corrupt rows, at any position.",
     ]
 
 
@@ -161,19 +161,21 @@ def test_explain_a_diagonal():
     assert GridPlan(PAIR, "diagonal").explain().split("\n") == [
         *LAYOUT,
         "First.",
-        "The blocks in step vote; the clean ones outvote 2 and 1 corrupt rows, wherever they sit.",
+        "The k-th blocks of all samples vote; the clean ones outvote 2 and 1 corrupt rows, at any position.",
     ]
 
 
 def test_explain_separate_samples():
     assert GridPlan(PAIR, "separate").explain().split("\n") == [
         *LAYOUT,
-        "Sample 1: First. The clean blocks outvote up to 4 corrupt rows, wherever they sit; 2 may be there.",
-        "Sample 2: Second. The clean blocks outvote up to 4 corrupt rows, wherever they sit; 1 may be there.",
+        "Sample 1: First. The clean blocks outvote up to 4 corrupt rows, at any position; 2 rows may be corrupt.",
+        "Sample 2: Second. The clean blocks outvote up to 4 corrupt rows, at any position; 1 row may be corrupt.",
     ]
 
 
-@pytest.mark.parametrize(("grid", "votes"), [("full", "9 combinations of blocks"), ("diagonal", "blocks in step")])
+@pytest.mark.parametrize(
+    ("grid", "votes"), [("full", "9 combinations of blocks"), ("diagonal", "k-th blocks of all samples")]
+)
 def test_explain_a_grid_that_does_not_hold(grid, votes):
     plan = GridPlan((BlockPlan(9, 3, 1), BlockPlan(9, 3, 1)), grid)
     assert not plan.holds

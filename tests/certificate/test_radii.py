@@ -116,12 +116,12 @@ def test_huber():
         ({"adversary": "evil"}, r"adversary='evil' must be one of 'oblivious', 'adaptive'"),
         ({"alternative": "up"}, r"alternative='up' must be one of"),
         ({"grid": "half"}, r"grid='half' must be one of"),
-        ({"n_blocks": 0}, r"n_blocks=0 must be at least 1"),
+        ({"n_blocks": 0}, r"n_blocks=0 must be a whole number of at least 1"),
         ({"n_blocks": 4.5}, r"n_blocks=4.5"),
         ({"n_blocks": (5, 5), "degrees": (1, 1, 1)}, r"n_blocks=\(5, 5\) must have 3 entries"),
-        ({"n_corrupt": -1}, r"n_corrupt=-1 must be a count"),
-        ({"n_corrupt": 0.1}, r"n_corrupt=0.1 must be a count"),
-        ({"n_corrupt": None}, r"exactly one of n_corrupt=None and huber_rate=None; n_corrupt=0"),
+        ({"n_corrupt": -1}, r"n_corrupt=-1 must be a number of rows"),
+        ({"n_corrupt": 0.1}, r"n_corrupt=0.1 must be a number of rows"),
+        ({"n_corrupt": None}, r"exactly one of n_corrupt=None and huber_rate=None; give n_corrupt=0"),
         ({"huber_rate": 0.1}, r"exactly one of n_corrupt=10 and huber_rate=0.1"),
         ({"n_corrupt": None, "huber_rate": 1.0}, r"huber_rate=1.0 must be in \[0, 1\)"),
         ({"n_corrupt": None, "huber_rate": 0.1, "adversary": "adaptive"}, r"adversary='adaptive' contradicts"),
@@ -242,8 +242,8 @@ def test_order_statistic_rank_is_the_largest_valid(k, n_bad, adversary):
 
 def test_order_statistic_interval_says_what_it_covers():
     interval = order_statistic_interval(np.arange(21.0), 2, confidence=0.95)
-    assert "median of the block law" in interval.covers
-    assert str(interval).startswith("[4, 16] covers the median of the block law")
+    assert "median of the block distribution" in interval.covers
+    assert str(interval).startswith("[4, 16] covers the median of the block distribution")
 
 
 @pytest.mark.parametrize("values", [[], [[1.0, 2.0]], [1.0, math.nan]])
@@ -271,13 +271,17 @@ def certificate(**change):
 
 def test_certificate_reads_like_a_sentence():
     assert str(certificate()) == (
-        "certified 95 %: within 0.21 of the mean for any clean law with sd ≤ 1, oblivious adversary"
+        "certified 95 %: within 0.21 of the mean for any clean distribution with sd ≤ 1, "
+        "if the corrupt positions do not depend on the clean values (oblivious adversary)"
     )
-    plug_in = certificate(provenance="plug-in", assumption=None, note="give assume= to certify it")
-    assert str(plug_in) == ("plug-in 95 %: within 0.21 of the mean, oblivious adversary. give assume= to certify it")
+    plug_in = certificate(provenance="plug-in", assumption=None, adversary="adaptive", note="give assume= to certify")
+    assert str(plug_in) == (
+        "plug-in 95 %: within 0.21 of the mean, "
+        "even if the corrupt rows were chosen by their values (adaptive adversary). give assume= to certify"
+    )
     clamped = certificate(log_delta=math.log(1e-4), provenance="as stated")
     assert "as stated 99.99 %" in str(clamped)
-    assert "(95 % was asked for)" in str(clamped)
+    assert "(95 % was requested)" in str(clamped)
     assert str(certificate(radius=math.inf, note="too many outliers")) == "no certificate: too many outliers"
     assert str(certificate(provenance="none", radius=math.inf)) == "no certificate"
     assert "within 0.1 to 0.3 of the mean" in str(certificate(radius=np.array([0.1, 0.3])))

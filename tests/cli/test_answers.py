@@ -138,7 +138,7 @@ def test_rows_of_no_variant_are_left_out_and_counted():
     assert compare(columns(np.r_[A, B, [1, 2, 3]], labels), Asked(), "f").left_out == 3
     with pytest.raises(ValueError, match="--by k has the one value 'A', but a comparison needs two"):
         compare(columns(A, ["A"] * 800), Asked(), "f")
-    with pytest.raises(ValueError, match="--baseline 'a' is not a value of 'k': there are 'A', 'B'"):
+    with pytest.raises(ValueError, match="--baseline 'a' is not a value of 'k': its values are 'A', 'B'"):
         compare(BOTH, Asked(), "f", baseline="a")
 
 

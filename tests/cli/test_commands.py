@@ -60,7 +60,7 @@ def test_the_table_has_plain_beside_robust(dirty):
     assert done.stderr == ""
     title, heads, a, b = done.stdout.splitlines()
     assert title == "mean of revenue, 95 % intervals"
-    assert heads.split() == ["variant", "rows", "plain", "robust", "low", "high", "grounds", "survives"]
+    assert heads.split() == ["variant", "rows", "plain", "robust", "low", "high", "provenance", "survives"]
     label, *numbers = a.replace("2 ", "2", 1).split()
     assert label == "A"
     plain, robust, low, high = map(float, numbers[1:5])
@@ -118,8 +118,8 @@ def test_the_order_of_rows_does_not_matter_with_an_id(dirty, tmp_path):
 
 def test_sensitivity_is_a_second_table(dirty):
     lines = run("mean", dirty, *MEAN, "--sensitivity").stdout.splitlines()
-    assert "if so many rows were corrupt" in lines
-    assert "corrupt rows" in lines[lines.index("if so many rows were corrupt") + 1]
+    assert "by the number of corrupt rows assumed" in lines
+    assert "corrupt rows" in lines[lines.index("by the number of corrupt rows assumed") + 1]
 
 
 def test_a_group_without_an_answer_is_a_line_and_exit_code_1(tmp_path):
@@ -185,13 +185,13 @@ def test_a_plan_explains_itself():
     assert list(found["options"][0]) == ["change", "rows", "corrupt", "blocks", "block_size", "vote", "radius"]
     lines = run("plan", "--rows", 100, "--sd", 2, "--csv").stdout.splitlines()
     assert lines[1].startswith("as asked,100,1,")
-    assert "Half the radius takes" in run("plan", "--rows", 1000, "--contamination", 3, "--scale", 2).stdout
+    assert "Half the radius needs" in run("plan", "--rows", 1000, "--contamination", 3, "--scale", 2).stdout
 
 
 def test_suspects_name_the_rows_of_the_file(dirty):
     done = run("suspects", dirty, "--value", "revenue", "--top", 21, "--csv")
     assert done.exit_code == 0
-    assert done.stderr == "outvote: 3 rows have no value, and are not listed\n"
+    assert done.stderr == "outvote: 3 rows have no value and are not listed\n"
     first, *others = csv.DictReader(io.StringIO(done.stdout))
     assert first == {"file": str(dirty), "row": "42", "value": "", "text": "12,50 EUR", "score": "1.0"}
     rows = dirty.read_text().splitlines()
@@ -414,7 +414,7 @@ def test_a_terminal_gets_hints_and_progress_and_a_pipe_does_not(dirty, monkeypat
     monkeypatch.setattr(sys, "stderr", Terminal())
     with pytest.raises(SystemExit):
         cli.main(["suspects", str(dirty), "--value", "revenue", "--by", "variant", "--partitions", "20"])
-    assert "a row in the middle has" in sys.stderr.getvalue()
+    assert "a typical row has" in sys.stderr.getvalue()
     assert max(len(line) for line in re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()) <= 80
     monkeypatch.setattr(sys, "stderr", Terminal())
     with pytest.raises(SystemExit):
@@ -451,7 +451,7 @@ def test_a_real_pipe_that_closes_early(dirty):
     told = running.stderr.read()
     running.stderr.close()
     assert running.wait(timeout=60) == 0
-    assert told == b"outvote: 3 rows have no value, and are not listed\n"
+    assert told == b"outvote: 3 rows have no value and are not listed\n"
 
 
 @pytest.mark.parametrize("options", [["mean", "FILE", *MEAN], ["--help"], ["--version"]], ids=lambda words: words[0])

@@ -18,13 +18,13 @@ def test_the_demonstration_prints_a_table_and_saves_a_figure(tmp_path, capsys):
 
 
 def test_outvote_is_the_nearest_to_the_truth():
-    clean, spoiled = demo.spoil()
-    assert len(spoiled.rows) == 11
-    rows, robust = demo.answers(clean, spoiled.data)
-    errors = {row.name: abs(row.spoiled - clean.mean()) for row in rows}
+    clean, corrupted = demo.corrupt()
+    assert len(corrupted.rows) == 11
+    rows, robust = demo.answers(clean, corrupted.data)
+    errors = {row.name: abs(row.corrupted - clean.mean()) for row in rows}
     assert min(errors, key=errors.get) == "outvote.mean"
     assert robust.interval.low <= clean.mean() <= robust.interval.high
-    assert np.array_equal(np.flatnonzero(spoiled.data != clean), spoiled.rows)
+    assert np.array_equal(np.flatnonzero(corrupted.data != clean), corrupted.rows)
 
 
 def test_a_missing_package_gives_the_command_that_installs_it(monkeypatch, tmp_path):

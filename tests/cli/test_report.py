@@ -183,7 +183,7 @@ def test_groups_too_small_for_an_answer(tmp_path):
     path = write(tmp_path / "x.csv", ["k", "v"], [*["a"] * 50, "b"], [*a[:50], b[0]])
     done = run("report", path, "--value", "v", "--by", "k", "-o", tmp_path / "x.html")
     assert done.exit_code == 1
-    assert done.stdout.startswith("Nothing can be said of b against a if up to 0 of the 51 rows are corrupt.")
+    assert done.stdout.startswith("There is no interval for b against a if up to 0 of the 51 rows are corrupt.")
 
 
 def test_several_variants_files_and_missing_values(tmp_path):
@@ -239,7 +239,7 @@ def test_a_group_that_cannot_be_averaged_is_told_of(tmp_path):
     path = write(tmp_path / "x.csv", ["k", "v"], ["a"] * 50 + ["b"] * 50, [*a[:70], *["inf"] * 30])
     done = run("report", path, "--value", "v", "--by", "k", "--nan", "corrupt", "-o", tmp_path / "x.html")
     assert done.exit_code == 1
-    assert done.stdout.startswith("Nothing can be said of b against a")
+    assert done.stdout.startswith("There is no interval for b against a")
     assert "infinite" in (tmp_path / "x.html").read_text("utf-8")
 
 
@@ -306,7 +306,7 @@ def test_colours_can_be_read():
         (["--by", "variant", "--threshold", "3"], "--threshold 3 is for one mean"),
         (["--baseline", "A"], "--baseline 'A' is for variants"),
         (["--threshold", "inf"], "--threshold inf must be a finite number"),
-        (["--by", "revenue"], "values, and a report has room for 12: outvote mean --by lists them all"),
+        (["--by", "revenue"], "values, but a report shows at most 12: outvote mean --by lists them all"),
         (["--by", "variant", "--baseline", "C"], "--baseline 'C' is not a value of 'variant'"),
     ],
 )

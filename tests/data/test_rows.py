@@ -102,7 +102,7 @@ def test_ragged_rows_are_refused():
 
 @pytest.mark.parametrize("x", [3.0, np.float64(3.0), np.array(3.0)])
 def test_a_single_number_is_refused(x):
-    with pytest.raises(ValueError, match=r"^x=3.0 is a single number, but rows are needed: a sequence of numbers"):
+    with pytest.raises(ValueError, match=r"^x=3.0 is a single number, but rows are needed: give a list of numbers"):
         read(x, "x")
 
 
@@ -352,7 +352,7 @@ def test_policies_reach_the_mean():
 
 @pytest.mark.parametrize("name", ["rows.csv", Path("data") / "rows.parquet"])
 def test_the_name_of_a_file_is_no_rows(name):
-    with pytest.raises(TypeError, match=r"or read a file by outvote\.scan\('.*rows\..*'\)"):
+    with pytest.raises(TypeError, match=r"or read a file with outvote\.scan\('.*rows\..*'\)"):
         ov.mean(name)
 
 

@@ -158,7 +158,7 @@ def test_columns_of_frames_keep_their_names(frame):
     summary = ov.BlockSummary(5, 0).update(frame({"a": x[:, 0], "b": x[:, 1]}))
     assert summary.result().names == ("a", "b")
     alike(summary, ov.BlockSummary(5, 0).update(x))
-    with pytest.raises(ValueError, match=r"columns \('a', 'c'\), those before were \('a', 'b'\)"):
+    with pytest.raises(ValueError, match=r"columns \('a', 'c'\), but earlier chunks had \('a', 'b'\)"):
         summary.update(frame({"a": x[:, 0], "c": x[:, 1]}))
 
 
@@ -213,7 +213,7 @@ REFUSED = [
     (([1.0, math.nan],), {}, ValueError, "NaN or infinite values in 1 of 2 rows"),
     (([1.0, math.inf],), {"nan_policy": "omit"}, ValueError, "infinite values, which are not missing"),
     (([1.0],), {"nan_policy": "drop"}, ValueError, "nan_policy='drop'"),
-    ((np.ones((2, 2)),), {}, ValueError, r"rows of shape \(2,\), those before had \(\)"),
+    ((np.ones((2, 2)),), {}, ValueError, r"rows of shape \(2,\), but earlier rows had shape \(\)"),
     ((np.ones((2, 0)),), {}, ValueError, "no columns"),
     ((3.0,), {}, ValueError, "single number"),
     ((["a"],), {}, TypeError, "strings"),
@@ -232,7 +232,7 @@ def test_a_refused_chunk_changes_nothing(arguments, options, kind, message):
     before = state(summary), state(empty), state(grouped), grouped.keys
     with pytest.raises(kind, match=message):
         summary.update(*arguments, **options)
-    if "before" not in message and message != "columns":
+    if "earlier" not in message and message != "columns":
         with pytest.raises(kind, match=message):
             empty.update(*arguments, **options)
     with pytest.raises(kind, match=message):
@@ -481,7 +481,7 @@ def test_other_versions_and_other_kinds_are_named():
     for data in (b"", b"x" * 100, "text", None, b"PAR1"):
         with pytest.raises(ValueError, match="this is not a BlockSummary"):
             ov.BlockSummary.from_bytes(data)
-    with pytest.raises(TypeError, match="cannot be written: labels are text, numbers, booleans and dates"):
+    with pytest.raises(TypeError, match="cannot be written: labels must be text, numbers, booleans or dates"):
         ov.GroupedBlockSummary(2).update([1.0], np.array([1j], dtype=object)).to_json()
 
 
@@ -557,9 +557,11 @@ def test_groups_have_their_own_numbers_of_blocks_and_several_keys():
     for (i, j), k in blocks.items():
         mine = np.flatnonzero((a == i) & (b == j))
         alike(summary.group((i, j)), ov.BlockSummary(k, 0).update(x[mine], ids=mine))
-    with pytest.raises(ValueError, match=r"n_blocks has no entry for the group \(True, 7\): it has \(False, 0\)"):
+    with pytest.raises(
+        ValueError, match=r"n_blocks has no entry for the group \(True, 7\): it has entries for \(False, 0\)"
+    ):
         summary.update([1.0], (np.array([True]), np.array([7])))
-    with pytest.raises(KeyError, match="no group is called 'z': there are"):
+    with pytest.raises(KeyError, match="no group is called 'z': the groups are"):
         summary.group("z")
 
 
@@ -644,8 +646,8 @@ def test_nanoseconds_stay_apart():
         (["a", None], "None or NaN"),
         (np.array(["2020-01-01", "NaT"], dtype="M8[s]"), "None or NaN"),
         ([("a", 1), ("b", 2)], r"shape \(2, 2\): give one label for each row"),
-        ((), "names no key"),
-        ((["a"], ["a", "b"]), r"keys of different lengths: \[1, 2\]"),
+        ((), "is empty"),
+        ((["a"], ["a", "b"]), r"keys of different lengths \[1, 2\]"),
         (["a"], "groups has 1 labels for 2 rows"),
     ],
 )

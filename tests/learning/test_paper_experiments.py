@@ -23,7 +23,7 @@ def ranking(name: str, seed: int, *shares: float | None):
     rng = np.random.default_rng([seed, 7])
     sane, test = learning.split(name, rng)
     weights = learning.sane_weights(name, sane, seed)
-    return sane, test, *(learning.spoil(name, rng, sane, weights, share) for share in shares or (None,))
+    return sane, test, *(learning.corrupt(name, rng, sane, weights, share) for share in shares or (None,))
 
 
 def logistic_loss(model, test) -> float:
@@ -36,10 +36,10 @@ def test_algorithm_1_gives_the_published_losses(name, published):
     sane, dirty = [], []
     epochs = learning.SETTINGS[name].epochs // (1 if LONG or name == "wine" else 2)
     for seed in seeds(4):
-        rows, test, (spoiled, bad) = ranking(name, seed)
+        rows, test, (corrupted, bad) = ranking(name, seed)
         model = learning.descent(name, "MoU-GD", max_iter=epochs, random_state=seed)
         sane.append(learning.model_loss(name, model.fit(*rows), test))
-        dirty.append(learning.model_loss(name, model.fit(*spoiled), test))
+        dirty.append(learning.model_loss(name, model.fit(*corrupted), test))
         assert roc_auc_score(bad, model.outlier_scores_) > 0.97
     assert np.mean(sane) == pytest.approx(published, abs=0.04)
     assert np.mean(dirty) == pytest.approx(published, abs=0.04)
@@ -49,10 +49,10 @@ def test_algorithm_1_gives_the_published_losses(name, published):
 def test_plain_descent_gives_the_published_losses_on_sane_rows_and_larger_ones_on_contaminated_rows(name, published):
     sane, dirty = [], []
     for seed in seeds(2):
-        rows, test, (spoiled, _) = ranking(name, seed)
+        rows, test, (corrupted, _) = ranking(name, seed)
         plain = learning.descent(name, "GD", max_iter=learning.SETTINGS[name].epochs // 4, random_state=seed)
         sane.append(learning.model_loss(name, plain.fit(*rows), test))
-        accepted = learning.accepts(plain, spoiled)
+        accepted = learning.accepts(plain, corrupted)
         dirty.append(learning.model_loss(name, plain, test) if accepted else np.inf)
     assert np.mean(sane) == pytest.approx(published, abs=0.04)
     # Contaminated runs depend on the start: some end near .9, some order rows the wrong way round, and some diverge.
@@ -87,7 +87,7 @@ def test_metric_learning_on_iris_gives_the_published_losses():
     for seed in seeds(2):
         rng = np.random.default_rng([seed, 8])
         sane, test = learning.split("iris", rng)
-        dirty, bad = learning.spoil("iris", rng, sane)
+        dirty, bad = learning.corrupt("iris", rng, sane)
         descents = {
             "GD": learning.descent("iris", "GD", max_iter=1000 if LONG else 150, random_state=seed),
             "MoU": learning.descent("iris", "MoU-GD", max_iter=1000 if LONG else 500, random_state=seed),

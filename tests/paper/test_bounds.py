@@ -62,7 +62,7 @@ def test_grid_formula():
     assert clean.log_delta_range[1] == 0
     unequal = bound("mou2", n=(1000, 50), n_outliers=(10, 2), delta=0.001, clamp=True)
     assert (unequal.radius, unequal.provenance) == (math.inf, "none")
-    assert unequal.note == "delta is out of range: it covers no delta here"
+    assert unequal.note == "delta is out of range: the bound covers no delta here"
     assert not unequal.in_range
 
 
@@ -77,7 +77,7 @@ def test_light_formulas():
     mou = bound("mou", 2, degree=3, **kw)
     assert mou.radius == pytest.approx(math.sqrt(3) * mom.radius)
     assert mou.assumption == "bounded kernel, |h| <= 2"
-    assert mou.note == "no better than the trivial 4"
+    assert mou.note == "the radius is no better than the trivial bound 4"
     pair = {"n": (n, n), "n_outliers": (60, 40), "log_delta": x, "scale": 2.0}
     assert bound("mou2-diagonal", 2, **pair).radius == pytest.approx(2 * mom.radius)
     assert bound("mou-multi", 2, degree=(1, 1), **pair).radius == pytest.approx(mom.radius)
@@ -95,7 +95,7 @@ def test_expectations():
     assert bound("mom", 3, growth=(2, 0.5), **kw).radius > stated
     assert bound("mou", 3, growth=(1, 0.5), degree=2, **kw).radius == pytest.approx(math.sqrt(2) * stated)
     assert (mom.confidence, mom.log_delta_range, mom.provenance) == (0.0, None, "certified")
-    assert mom.note == "bounds the expected error, not a probability"
+    assert mom.note == "the radius bounds the expected error"
     both = constants(0.02)
     diagonal = bound("mou2-diagonal", 3, n=(n, n), n_outliers=(100, 100), growth=(1, 0.5))
     assert diagonal.radius == pytest.approx(
@@ -116,7 +116,7 @@ def test_learning():
         assert c.provenance == "as stated"
         assert c.note
         assert c.assumption == "losses in [0, 2]"
-    assert bound("mou-minimizer", vc_dim=3, **(kw | {"n": 10**3})).note.endswith("no better than the trivial 2")
+    assert bound("mou-minimizer", vc_dim=3, **(kw | {"n": 10**3})).note.endswith("no better than the trivial bound 2")
     c = bound("entropy", covering=(5.0, 3), **kw)
     assert c.radius == pytest.approx(
         2e-3 + 4 * math.sqrt(2) * 2 * g * math.sqrt((1.5 * math.log(n) + math.log(5) - x) / n)
@@ -154,12 +154,12 @@ def test_out_of_range_is_refused_and_clamping_delivers_more():
     assert yes.log_delta == yes.log_delta_range[1] < yes.requested_log_delta
     assert yes.requested_log_delta == pytest.approx(math.log(0.05))
     assert yes.n_blocks == 182
-    assert yes.note.startswith("a higher confidence than asked for")
+    assert yes.note.startswith("the confidence is higher than requested")
     assert yes.radius == bound("mom", 1, log_delta=yes.log_delta, **kw).radius
     for clamp in (False, True):
         low = bound("mom", 1, log_delta=-226.0, clamp=clamp, **kw)
         assert (low.radius, low.provenance) == (math.inf, "none")
-        assert low.note.endswith("take a larger delta")
+        assert low.note.endswith("use a larger delta")
     light = bound("mom", 2, delta=0.05, **kw)
     assert (light.n_blocks, light.provenance) == (182, "none")
     assert "]0, 1.4e-316]" in light.note
@@ -177,7 +177,7 @@ def test_quoted_limits_can_be_pasted():
 def test_rounding_into_the_next_power():
     from outvote.paper.mappings import range_text
 
-    assert range_text(math.log(9.96e-7), math.log(9.96e-3)) == "it covers delta in [1.0e-6, 9.9e-3]"
+    assert range_text(math.log(9.96e-7), math.log(9.96e-3)) == "the bound covers delta in [1.0e-6, 9.9e-3]"
 
 
 def test_limits_recomputed_in_floats_are_accepted():
@@ -193,16 +193,16 @@ def test_degree_must_fit():
     for claim in (1, 2):
         c = bound("mou", claim, n=600, n_outliers=150, degree=2, delta=1e-300, clamp=True)
         assert (c.radius, c.provenance, c.n_blocks) == (math.inf, "none", 400)
-        assert c.note.endswith("harmonic mapping has room for at most 100 corrupt rows")
+        assert c.note.endswith("harmonic mapping allows at most 100 corrupt rows")
         assert not c.in_range
     arithmetic = bound("mou", 3, n=601, n_outliers=0, degree=2, mapping="arithmetic")
     assert arithmetic.provenance == "none"
-    assert "no room" in arithmetic.note
+    assert "too small for this degree" in arithmetic.note
     grid = bound("mou2", n=(100, 100), n_outliers=(5, 5), degree=(2, 2), delta=0.1)
     assert "given" not in grid.note
     assert grid.note.endswith("at most 3 corrupt rows in each sample")
     own = bound("mou", 2, n=600, n_outliers=150, degree=2, delta=0.1, mapping=lambda e: e + Fraction(1, 2))
-    assert "the given mapping has room for at most 0 corrupt rows" in own.note
+    assert "the given mapping allows at most 0 corrupt rows" in own.note
     tight = bound("mou", 2, n=600, n_outliers=100, degree=2, log_delta=-2000.0)
     assert tight.provenance == "certified"
     assert "only as many rows as the kernel takes" in tight.note
@@ -246,23 +246,23 @@ def test_best_valid_radii_of_the_paper():
     [
         ({"statement": "mum"}, "statement='mum' must be one of"),
         ({"claim": 4}, "'mom' has claim 1 or 2 or 3"),
-        ({"n": (10, 10), "n_outliers": (1, 1)}, r"2 sample\(s\): 'mom' is about 1"),
-        ({"statement": "mou2"}, "is about 2 or more"),
-        ({"statement": "standard"}, "'standard' allows none"),
+        ({"n": (10, 10), "n_outliers": (1, 1)}, r"2 sample\(s\), but 'mom' needs 1"),
+        ({"statement": "mou2"}, "needs 2 or more"),
+        ({"statement": "standard"}, "'standard' allows no outliers"),
         ({"scale": -1.0}, "scale=-1.0"),
         ({"scale": math.inf}, "scale=inf"),
-        ({"degree": 2}, "'mom' is about degree 1; use 'mou'"),
+        ({"degree": 2}, "'mom' holds for degree 1; use 'mou'"),
         ({"degree": (1, 1)}, "2 entries for 1 samples"),
         ({"statement": "mou"}, "'mou' needs degree"),
-        ({"growth": (1, 0.5)}, "growth=.* has no part in claim 1 of 'mom'"),
-        ({"vc_dim": 3}, "vc_dim=3 has no part"),
-        ({"covering": (1, 2)}, "covering=.* has no part"),
+        ({"growth": (1, 0.5)}, "growth=.* is not used by claim 1 of 'mom'"),
+        ({"vc_dim": 3}, "vc_dim=3 is not used by"),
+        ({"covering": (1, 2)}, "covering=.* is not used by"),
         ({"claim": 3}, "leave out delta"),
         ({"claim": 3, "delta": None, "growth": (0.5, 0.5)}, "needs C_O >= 1"),
-        ({"claim": 3, "delta": None, "growth": (1, 0.25)}, "take C_O of at least 3.97827685"),
+        ({"claim": 3, "delta": None, "growth": (1, 0.25)}, "use a C_O of at least 3.97827685"),
         ({"statement": "mou-minimizer"}, "needs the VC dimension"),
         ({"statement": "entropy"}, r"needs \(C_G, r\)"),
-        ({"statement": "entropy", "covering": (1e-9, 1)}, "take C_G of at least 0.0316"),
+        ({"statement": "entropy", "covering": (1e-9, 1)}, "use a C_G of at least 0.0316"),
         ({"confidence": 0.9}, "exactly one of"),
         ({"delta": None}, "exactly one of .* not none"),
         ({"delta": 0}, "delta=0 must lie strictly between 0 and 1; below 1e-308 use log_delta"),
@@ -280,7 +280,7 @@ def test_bound_errors(kw, words):
 
 
 def test_suggested_growth_works():
-    with pytest.raises(ValueError, match="take C_O") as info:
+    with pytest.raises(ValueError, match="use a C_O") as info:
         bound("mom", 3, n=1000, n_outliers=89, growth=(1, 0.25))
     factor = float(str(info.value).split()[-1])
     assert bound("mom", 3, n=1000, n_outliers=89, growth=(factor, 0.25)).provenance == "certified"

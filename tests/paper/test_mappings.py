@@ -248,7 +248,7 @@ def test_first_claim_counts():
             r"log_delta=-2\.99573 \(10\^-1\.30\).*\[2\.0e-98, 1\.7e-18\], log10 -97\.72 to -17\.77.*"
             r"log_delta=-40\.9091, or claim=2",
         ),
-        (lambda: block_count(1000, 50, claim=1, log_delta=-300.0), "take log_delta=-225"),
+        (lambda: block_count(1000, 50, claim=1, log_delta=-300.0), "use log_delta=-225"),
         (lambda: paper.max_outliers((10, 10), 2), "degree=2 has 1 entries for 2 samples"),
         (lambda: paper.max_outliers(10, 2, layout="x"), "layout='x'"),
     ],

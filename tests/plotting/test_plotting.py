@@ -70,8 +70,8 @@ def test_the_band_is_where_the_median_stays_whatever_the_corrupt_blocks_say():
     values = np.arange(11.0)
     display = BlocksDisplay(values, estimate=5.0, plain=5.0, n_corrupt=3).plot()
     ax = drawn(display)
-    assert "where the median stays, whatever 3 blocks say" in labels_of(ax)
-    assert "the 3 outermost on each side" in labels_of(ax)
+    assert "range of the median, whatever the values of 3 blocks" in labels_of(ax)
+    assert "the 3 outermost blocks on each side" in labels_of(ax)
     (band,) = ax.patches
     assert band.get_extents().transformed(ax.transData.inverted()).intervalx == pytest.approx([2.0, 8.0])
     for moved in ([1e9] * 3, [-1e9] * 3):
@@ -120,7 +120,7 @@ def test_columns_of_a_higher_array_are_counted_in_order():
 @pytest.mark.parametrize("column", [-1, 2, 10])
 def test_a_column_that_does_not_exist(column):
     for result in (ov.mean(normal((50, 2)), contamination=1), ov.difference(normal(50), normal(50), contamination=1)):
-        with pytest.raises(ValueError, match=f"column={column} does not exist: there are 2, counted from 0"):
+        with pytest.raises(ValueError, match=f"column={column} does not exist: there are 2 columns, numbered from 0"):
             result.plot(column=column)
     with pytest.raises(ValueError, match=f"column={column} does not exist"):
         ov.mean(normal(50), contamination=1).plot(column=column)
@@ -199,7 +199,7 @@ def test_infinite_block_values_are_outside_the_picture():
     for result in (ov.mean(x, contamination=3, rng=0), ov.u_statistic(x, kernel="variance", contamination=3, rng=0)):
         ax = drawn(result.plot())
         assert np.isfinite(ax.get_xlim()).all()
-        assert "outside the picture" in ax.texts[0].get_text()
+        assert "outside the plot" in ax.texts[0].get_text()
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
@@ -346,7 +346,7 @@ def test_an_envelope_of_ones_own_goes_where_it_is_told():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"mappings": []}, "a picture takes 1 to 6"),
+        ({"mappings": []}, "give 1 to 6"),
         ({"mappings": ["quadratic"]}, "mapping='quadratic'"),
         ({"epsilon": [0.0, 0.1]}, "epsilon must be a list of numbers in"),
         ({"epsilon": 0.1}, "epsilon must be a list of numbers in"),
@@ -482,7 +482,7 @@ def test_an_unknown_sd_makes_the_unit_an_estimate():
     assert display.chosen[0] == ov.plan_blocks(10_000, contamination=10, assume=assume).n_blocks
     assert "kurtosis ≤ 3" in display.title
     drawn(display.plot())
-    with pytest.raises(ValueError, match="gives no finite radius with 10 rows"):
+    with pytest.raises(ValueError, match="gives no finite radius with n_rows=10"):
         RadiusDisplay.from_plan(10, contamination=3, assume=ov.FiniteKurtosis(30.0))
     with pytest.raises(ValueError, match="sd"):
         RadiusDisplay.from_plan(1000, contamination=3, assume=assume, degree=2)
@@ -564,7 +564,7 @@ def test_estimate_and_interval_against_the_corrupt_rows():
     np.testing.assert_array_equal(line(ax, "plain estimate 1.2")[1], 1.2)
     np.testing.assert_array_equal(line(ax, "threshold 0")[1], 0)
     assert display.reached == 100
-    np.testing.assert_array_equal(line(ax, "first interval that holds it: 100 corrupt")[0], 100)
+    np.testing.assert_array_equal(line(ax, "first interval that contains it: 100 corrupt")[0], 100)
     assert ax.get_title() == "Mean against the corrupt rows assumed"
     assert ax.get_xlabel() == "corrupt rows assumed"
     assert ax.get_ylabel() == "mean"
@@ -625,7 +625,7 @@ def test_a_plain_estimate_far_away_is_left_outside_the_picture():
     display = SensitivityDisplay.from_sensitivity(result)
     assert display.plain == 1e6
     ax = drawn(display.plot())
-    assert "plain estimate 1e+06 (outside the picture)" in labels_of(ax)
+    assert "plain estimate 1e+06 (outside the plot)" in labels_of(ax)
     assert ax.get_ylim()[1] < 10
     near = drawn(SensitivityDisplay.from_sensitivity(result, plain=5.0).plot())
     assert "plain estimate 5" in labels_of(near)
@@ -662,8 +662,8 @@ def test_a_one_sided_interval_reaches_the_edge():
         ({"estimate": [1.0]}, r"estimate has shape \(1,\)"),
         ({"n_corrupt": 3}, r"n_corrupt has shape \(\)"),
         ({"n_corrupt": []}, r"n_corrupt has shape \(0,\)"),
-        ({"n_corrupt": LEVELS[::-1]}, "n_corrupt must increase, from 0 or more"),
-        ({"n_corrupt": LEVELS - 1}, "n_corrupt must increase, from 0 or more"),
+        ({"n_corrupt": LEVELS[::-1]}, "n_corrupt must be increasing numbers of at least 0"),
+        ({"n_corrupt": LEVELS - 1}, "n_corrupt must be increasing numbers of at least 0"),
     ],
 )
 def test_a_sensitivity_that_makes_no_sense(changes, message):

@@ -365,7 +365,7 @@ def test_duckdbs_own_hash_is_offered_and_named(tmp_path):
     table = rows(id=np.arange(400) - 7)
     relation = duckdb.from_arrow(table)
     found = ov.scan(relation, row_id="id", hash="native").mean("x", n_blocks=9, rng=1)
-    assert found.detail == "The rows were dealt by the DuckDB hash."
+    assert found.detail == "The blocks are those of the DuckDB hash."
     assert ov.scan(relation, row_id="id").mean("x", n_blocks=9, rng=1).detail == ""
     again = ov.scan(duckdb.from_arrow(table.take(np.arange(400)[::-1])), row_id="id", hash="native")
     np.testing.assert_allclose(again.mean("x", n_blocks=9, rng=1).block_values, found.block_values, rtol=RTOL)
@@ -406,7 +406,7 @@ def test_a_lazy_frame_of_another_library():
     assert isinstance(frame, nw.LazyFrame)
     found = Scan(LazyEngine(frame, "id")).mean("x", rng=1)
     same(found, ov.mean(table["x"].to_numpy(), partition="hash", rng=1))
-    with pytest.raises(ValueError, match="does not number its rows: name a column of integers with row_id="):
+    with pytest.raises(ValueError, match="does not number its rows: give the name of a column of integers as row_id="):
         Scan(LazyEngine(frame, None)).mean("x")
-    with pytest.raises(ValueError, match=r"by=\['y'\]: a lazy .* is asked for one answer, not for groups: collect"):
+    with pytest.raises(ValueError, match=r"by=\['y'\]: a lazy .* has one answer, but not one for each group: collect"):
         Scan(LazyEngine(frame, "id")).mean("x", by="y")

@@ -115,4 +115,4 @@ def test_order_statistics_cover_the_median_of_the_block_law_not_the_mean():
     low, high = np.array([(i.low, i.high) for i in intervals]).T
     assert_covers(((low > np.log(2)) | (high < np.log(2))).astype(float), 0.5, 0.1)
     assert np.mean(high < 1) > 0.9
-    assert "median of the block law" in str(intervals[0])
+    assert "median of the block distribution" in str(intervals[0])

@@ -183,5 +183,5 @@ def test_methods_of_the_paper_are_about_the_median():
 def test_a_soft_result_says_what_it_is():
     r = ov.mean(X, 30, assume=KNOWN, vote="soft", rng=0)
     assert "soft vote of 3000 rows, allows for 30 corrupt rows" in str(r)
-    assert "tuned to 30 corrupt rows" in r.explain()
+    assert "tuned for 30 corrupt rows" in r.explain()
     assert ov.rows_needed(0.3, 5, assume=KNOWN, vote="soft") < 0.5 * ov.rows_needed(0.3, 5, assume=KNOWN)

@@ -592,7 +592,7 @@ def test_grid_failure_formula_uses_the_incomplete_beta():
         ),
         (
             lambda: best_n_blocks((20, 20), (7, 7), degrees=(1, 1), layout="full", log_delta=-3.0, assume=UNIT),
-            r"spoils half the cells",
+            r"can corrupt half the cells",
         ),
         (
             lambda: huber_radius(11, 5, huber_rates=[0.1], log_delta=-3.0, assume=UNIT, adversary="adaptive"),

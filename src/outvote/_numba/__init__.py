@@ -1,4 +1,4 @@
-"""Whether compiled forms are at hand: numba, the `fast` extra, is imported only for work that repays the wait."""
+"""Decide when compiled functions are used: numba, the `fast` extra, is imported only if the work is long enough."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from types import ModuleType
 from typing import Any
 
-#: Loading numba and what it compiled before takes about this long.
+#: Seconds that it takes to load numba and functions that it compiled before.
 _WORTH_SECONDS = 1.0
 
 _numpy_seconds = 0.0
@@ -24,9 +24,9 @@ _single = ContextVar("_single", default=False)
 def compiled(seconds: float) -> ModuleType | None:
     """Return :mod:`outvote._numba.functions` if it would help, else None: the numpy form gives the same numbers.
 
-    `seconds` says how long the numpy form takes, roughly. Once the numpy forms of this process have taken as long as
-    loading numba does, it is loaded, and used from then on; without numba, or with ``NUMBA_DISABLE_JIT=1`` in the
-    environment, never.
+    `seconds` is roughly how long the numpy form takes. Once the numpy forms of this process have taken as long as
+    loading numba does, numba is loaded and used from then on. It is never used if it is not installed, or with
+    ``NUMBA_DISABLE_JIT=1`` in the environment.
     """
     global _numpy_seconds
     if _numpy_only.get() or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
@@ -42,7 +42,7 @@ def compiled(seconds: float) -> ModuleType | None:
 
 @contextlib.contextmanager
 def numpy_only() -> Iterator[None]:
-    """Do without numba for a while: it takes time to compile, and 100 MB that a small worker does not have."""
+    """Disable numba inside a ``with`` block: compiling takes time, and 100 MB that a small worker does not have."""
     token = _numpy_only.set(True)
     try:
         yield
@@ -52,7 +52,7 @@ def numpy_only() -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep numpy's matrix products to one thread for a while: for small ones, several are many times slower."""
+    """Limit numpy's matrix products to one thread inside a ``with`` block; small ones are many times faster so."""
     if _single.get():  # setting the limit again would take longer than a small product
         yield
         return

@@ -1,6 +1,6 @@
-"""Compiled forms, by numba: one thread, no fast-math. Reached through :func:`outvote._numba.compiled` alone.
+"""Functions compiled by numba, with one thread and no fast-math; :func:`outvote._numba.compiled` returns this module.
 
-Each has a form in numpy elsewhere that gives the same numbers. With ``NUMBA_DISABLE_JIT=1`` they run as plain Python.
+Each has a numpy form elsewhere that gives the same numbers. With ``NUMBA_DISABLE_JIT=1`` they run as plain Python.
 """
 
 from outvote._numba.kernels import (

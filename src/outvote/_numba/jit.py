@@ -1,4 +1,4 @@
-"""How functions are compiled: one thread, no fast-math, kept on disk."""
+"""Compile functions with one thread and no fast-math, and cache them on disk."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def jit(function: _Function) -> _Function:
-    """Compile a function when it is first called."""
+    """Return a function that is compiled when it is first called."""
     compiled: _Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     return compiled

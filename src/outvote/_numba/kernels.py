@@ -1,6 +1,6 @@
 """Compiled forms of kernels, and compiled loops over pairs for a user's numba function.
 
-The files of `outvote.kernels` hold the numpy forms, and say when these are used.
+The files of `outvote.kernels` have the numpy forms, and decide which form is used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from outvote._numba.jit import jit
 
-#: Columns of a tile of pairs. Each column has a sum of its own, so that a processor can add several at once.
+#: Columns of a tile of pairs. Each column has its own sum, so that a processor can add several at once.
 _COLUMNS = 128
 _LARGEST = np.iinfo(np.int64).max
 #: Runs of this many items are sorted by insertion before they are merged.
@@ -105,9 +105,9 @@ def grids_of_wins(
 
 @jit
 def leading_bits(values: NDArray[np.float64], numbers: int) -> NDArray[np.int64]:
-    """Return integers in the order of the values: their leading bits, and the number of the value in the last bits.
+    """Return integers that sort like the values: the leading bits of a value, and its number in the last bits.
 
-    `numbers` has the last bits set.
+    `numbers` is a mask of the last bits.
     """
     bits = values.view(np.int64)
     keys = np.empty_like(bits)
@@ -119,7 +119,7 @@ def leading_bits(values: NDArray[np.float64], numbers: int) -> NDArray[np.int64]
 
 @jit
 def settle(values: NDArray[np.float64], keys: NDArray[np.int64], numbers: int, moves: int) -> NDArray[np.float64]:
-    """Sort the values, given the sorted keys of `leading_bits`, and leave their numbers in `keys`.
+    """Return the sorted values, given the sorted keys of `leading_bits`, and write their numbers to `keys`.
 
     Neighbours with equal leading bits may have to be moved. If that takes more than `moves` moves, the result is empty.
     """
@@ -147,7 +147,7 @@ def _empty(counters: NDArray[Any], totals: NDArray[np.int64]) -> None:
 
 @jit
 def concordance_of_pairs(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int64]:
-    """Sum the signs of (x - x')(y - y') over the pairs of each block."""
+    """Return the sum of the signs of (x - x')(y - y') over the pairs of each block."""
     totals = np.zeros(len(x), dtype=np.int64)
     for k in range(len(x)):
         x_row, y_row = x[k], y[k]
@@ -164,7 +164,7 @@ def concordance_of_pairs(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int64]:
 def concordance_by_rank(
     x: NDArray[Any], y: NDArray[Any], x_order: NDArray[Any], y_order: NDArray[Any], ranks: NDArray[Any], by_pairs: bool
 ) -> NDArray[np.int64]:
-    """Sum the signs of (x - x')(y - y') over the pairs of each block, given the order of x and that of y.
+    """Return the sum of the signs of (x - x')(y - y') over the pairs of each block, given the orders of x and of y.
 
     The sum is all pairs - tied in x - tied in y + tied in both - 2·discordant. `ranks` is an array for the ranks of one
     block. Discordant pairs are counted one by one (`by_pairs`) or by a merge sort.
@@ -177,7 +177,7 @@ def concordance_by_rank(
     spare = np.empty_like(ranks)
     for k in range(len(x)):
         total = n_rows * (n_rows - 1) // 2
-        # Equal x share the place of the first one.
+        # Equal x share the place of the first of them.
         start = 0
         for place in range(n_rows):
             row = x_order[k, place]
@@ -206,7 +206,7 @@ def concordance_by_rank(
 
 @jit
 def _inversions_of_pairs(ranks: NDArray[Any]) -> int:
-    """Count the pairs i < j with a larger rank at i, with counters of 16 bits: for at most 2¹⁵ ranks."""
+    """Count the pairs i < j with a larger rank at i, with 16-bit counters, so for at most 2¹⁵ ranks."""
     total = 0
     for i in range(1, len(ranks)):
         rank = ranks[i]
@@ -251,7 +251,7 @@ def _inversions_by_merging(ranks: NDArray[Any], spare: NDArray[Any]) -> int:
 
 @lru_cache(maxsize=64)
 def sums_within(function: Callable[..., Any]) -> Callable[..., NDArray[np.float64]]:
-    """Compile the sum of a user's numba function over the pairs of rows of each block."""
+    """Return a compiled function that sums a user's numba function over the pairs of rows of each block."""
     add_rows = _adding_rows(function)
 
     @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
@@ -277,7 +277,7 @@ def sums_within(function: Callable[..., Any]) -> Callable[..., NDArray[np.float6
 
 @lru_cache(maxsize=64)
 def sums_across(function: Callable[..., Any]) -> Callable[..., NDArray[np.float64]]:
-    """Compile the sum of a user's numba function over the pairs of rows of two blocks, for given pairs of blocks."""
+    """Return a compiled function that sums a user's numba function over the pairs of rows of given pairs of blocks."""
     add_rows = _adding_rows(function)
 
     @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
@@ -301,7 +301,7 @@ def sums_across(function: Callable[..., Any]) -> Callable[..., NDArray[np.float6
 
 @lru_cache(maxsize=64)
 def _adding_rows(function: Callable[..., Any]) -> Callable[..., None]:
-    """Compile the sum of a function over all rows with each column, four rows at a time."""
+    """Return a compiled function that adds a function of all rows to the sum of each column, four rows at a time."""
 
     @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
     def add_rows(rows: NDArray[np.float64], columns: NDArray[np.float64], sums: NDArray[np.float64]) -> None:

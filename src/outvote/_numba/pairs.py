@@ -1,4 +1,4 @@
-"""Pairs of scores inside blocks: see learning/losses/pairs.py."""
+"""Losses of pairs of scores inside blocks: see learning/losses/pairs.py."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 from outvote._numba.jit import jit
 
-#: Blocks worked on side by side; fewer than some, and long ones, are taken one by one: their rows go side by side.
+#: Blocks processed side by side. If there are fewer than _SEVERAL, or they have _LONG rows, their rows are instead.
 _BLOCKS, _SEVERAL, _LONG = 128, 8, 128
-#: Numbers gathered at once: they stay in the cache.
+#: Numbers gathered at once, so that they stay in the cache.
 _GATHERED = 2**13
-#: Scores further from the centre than this have no exponential; with nearer ones so many factors have a product.
+#: The largest distance from the centre at which exponentials are used, and how many factors are then multiplied safely.
 _FAR, _PRODUCT = 40.0, 8
 
 
 @jit
 def _softplus(x: float) -> float:
-    """log(1 + eˣ)."""
+    """Return log(1 + eˣ)."""
     return max(x, 0.0) + (math.log1p(math.exp(-abs(x))) if abs(x) < _FAR else 0.0)
 
 
@@ -28,9 +28,9 @@ def _softplus(x: float) -> float:
 def _exponentials(
     scores: NDArray[np.float64], low: int, centre: float, grown: NDArray[np.float64], shrunk: NDArray[np.float64]
 ) -> tuple[float, bool]:
-    """Exponentials of the scores of some blocks and of their negatives, 0 where they are far from the centre.
+    """Compute the exponentials of the scores of some blocks and of their negatives; they are 0 for scores that are far.
 
-    Returns the largest exponent, and whether any are far.
+    Return the largest exponent, and whether any score is far.
     """
     most, far = 0.0, False
     for i in range(len(scores)):
@@ -48,7 +48,7 @@ def _exponentials(
 
 @jit
 def _logistic_block(s: NDArray[np.float64], y: NDArray[Any], centre: float) -> float:
-    """Sum over the pairs of one block."""
+    """Return the sum over the pairs of one block."""
     size = len(s)
     grown, shrunk, product = np.empty((size, 1)), np.empty((size, 1)), np.ones(size)
     most, _ = _exponentials(s.reshape(-1, 1), 0, centre, grown, shrunk)
@@ -65,7 +65,7 @@ def _logistic_block(s: NDArray[np.float64], y: NDArray[Any], centre: float) -> f
                 total += math.log(product[j])
                 product[j] = 1.0
             taken = 0
-        if own == 0.0:  # far from the centre: pairs with nearer rows, and with earlier ones that are far, one by one
+        if own == 0.0:  # far from the centre: add its pairs with nearer rows, and with earlier far rows, one by one
             for j in range(size):
                 if y[j] != target and (up[j] != 0.0 or j < i):
                     total += _softplus(s[j] - s[i] if target > y[j] else s[i] - s[j])
@@ -74,9 +74,9 @@ def _logistic_block(s: NDArray[np.float64], y: NDArray[Any], centre: float) -> f
 
 @jit
 def logistic_pairs(scores: NDArray[np.float64], targets: NDArray[Any], centre: float) -> NDArray[np.float64]:
-    """Sum over the pairs of each block of log(1 + exp(∓(s - s'))): logarithms of products, not of factors.
+    """Return the sum over the pairs of each block of log(1 + exp(∓(s - s'))), by logarithms of products of factors.
 
-    Pairs with a score far from the centre (a corrupt row's, most often) are added one by one.
+    Pairs with a score far from the centre (mostly of corrupt rows) are added one by one.
     """
     size, n_blocks = scores.shape
     totals = np.zeros(n_blocks)
@@ -122,7 +122,7 @@ def _gather(
     low: int,
     width: int,
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Scores and targets of some blocks of a deal, from the scores of all rows and the targets in its order."""
+    """Return the scores and targets of some blocks of an epoch; `scores` has all rows, `targets` is in epoch order."""
     size, n_blocks = order.shape
     s, y = np.empty((size, width)), np.empty((size, width), targets.dtype)
     for i in range(size):
@@ -134,7 +134,7 @@ def _gather(
             (order[i, : width - straight], s[i, straight:]),
         ):
             for k in range(len(rows)):
-                found[k] = scores[np.uintp(rows[k])]  # unsigned: no look at negative places
+                found[k] = scores[np.uintp(rows[k])]  # an unsigned index needs no check for negative places
     return s, y
 
 
@@ -146,7 +146,7 @@ def logistic_pairs_of(
     turns: NDArray[np.int64],
     centre: float,
 ) -> NDArray[np.float64]:
-    """`logistic_pairs` of a deal."""
+    """Return `logistic_pairs` for the blocks of an epoch."""
     n_blocks, step = order.shape[1], max(1, _GATHERED // len(order) // _BLOCKS) * _BLOCKS
     totals = np.empty(n_blocks)
     for low in range(0, n_blocks, step):
@@ -157,7 +157,7 @@ def logistic_pairs_of(
 
 @jit
 def _logistic_block_slopes(s: NDArray[np.float64], y: NDArray[Any], centre: float) -> NDArray[np.float64]:
-    """Derivatives of the sum of one block."""
+    """Return the derivatives of the sum of one block with respect to its scores."""
     size = len(s)
     grown, shrunk, slopes = np.empty((size, 1)), np.empty((size, 1)), np.zeros(size)
     _exponentials(s.reshape(-1, 1), 0, centre, grown, shrunk)
@@ -180,7 +180,7 @@ def _logistic_block_slopes(s: NDArray[np.float64], y: NDArray[Any], centre: floa
 
 @jit
 def logistic_slopes(scores: NDArray[np.float64], targets: NDArray[Any], centre: float) -> NDArray[np.float64]:
-    """Derivatives of these sums in the scores."""
+    """Return the derivatives of `logistic_pairs` with respect to the scores."""
     size, n_blocks = scores.shape
     slopes = np.zeros((size, n_blocks))
     grown, shrunk = np.empty((size, _BLOCKS)), np.empty((size, _BLOCKS))
@@ -217,7 +217,7 @@ def logistic_slopes(scores: NDArray[np.float64], targets: NDArray[Any], centre: 
 
 @jit
 def hinge_pairs(scores: NDArray[np.float64], targets: NDArray[Any], signs: bool) -> NDArray[np.float64]:
-    """Sum over the pairs of each block of max(0, 1 - (s - s')·(y - y')), or with the sign of y - y' alone."""
+    """Return the sum over the pairs of each block of max(0, 1 - (s - s')·(y - y')), or with the sign of y - y'."""
     size, n_blocks = scores.shape
     totals = np.zeros(n_blocks)
     if n_blocks < _SEVERAL or size >= _LONG:
@@ -227,7 +227,7 @@ def hinge_pairs(scores: NDArray[np.float64], targets: NDArray[Any], signs: bool)
                 own, target = s[i], y[i]
                 for j in range(i):
                     gap = np.sign(y[j] - target) if signs else y[j] - target
-                    sums[j] += max(1.0 + gap * (own - s[j]), 0.0)  # this way round NaN stays NaN
+                    sums[j] += max(1.0 + gap * (own - s[j]), 0.0)  # in this order of arguments NaN stays NaN
             totals[k] = sums.sum()
         return totals
     for low in range(0, n_blocks, _BLOCKS):
@@ -250,7 +250,7 @@ def hinge_pairs_of(
     turns: NDArray[np.int64],
     signs: bool,
 ) -> NDArray[np.float64]:
-    """`hinge_pairs` of a deal."""
+    """Return `hinge_pairs` for the blocks of an epoch."""
     n_blocks, step = order.shape[1], max(1, _GATHERED // len(order) // _BLOCKS) * _BLOCKS
     totals = np.empty(n_blocks)
     for low in range(0, n_blocks, step):
@@ -261,7 +261,7 @@ def hinge_pairs_of(
 
 @jit
 def hinge_slopes(scores: NDArray[np.float64], targets: NDArray[Any], signs: bool) -> NDArray[np.float64]:
-    """Derivatives of these sums in the scores."""
+    """Return the derivatives of `hinge_pairs` with respect to the scores."""
     size, n_blocks = scores.shape
     slopes = np.zeros((size, n_blocks))
     if n_blocks < _SEVERAL or size >= _LONG:
@@ -290,7 +290,7 @@ def hinge_slopes(scores: NDArray[np.float64], targets: NDArray[Any], signs: bool
 
 @jit
 def metric_pairs(scores: NDArray[np.float64], classes: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Sum over the pairs of each block of max(0, 1 ± (|s - s'|² - 2)), + inside a class and - across."""
+    """Return the sum over the pairs of each block of max(0, 1 ± (|s - s'|² - 2)), + inside a class and - across."""
     size, n_blocks = rows.shape
     width = scores.shape[1]
     whole = width - width % 4
@@ -315,9 +315,9 @@ def metric_pairs(scores: NDArray[np.float64], classes: NDArray[Any], rows: NDArr
 
 @jit
 def metric_pulls(scores: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[np.float64]:
-    """Matrices L_k, (K, B, B), whose XᵀLX is the gradient of these sums: Σ_j w_ij on the diagonal, and -w beside it.
+    """Return matrices L_k, (K, B, B), with XᵀLX the gradient of `metric_pairs`: Σ_j w_ij on the diagonal, -w beside it.
 
-    w_ij is +1 inside a class and -1 across where the pair costs something, else 0.
+    w_ij is +1 inside a class and -1 across if the pair has a positive loss, else 0.
     """
     size, n_blocks, width = scores.shape
     pulls = np.zeros((n_blocks, size, size))

@@ -10,7 +10,7 @@ from outvote._numba.jit import jit
 
 @jit
 def narrow_scores(x: NDArray[np.float64], weights: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
-    """Rows @ weights + shift, for rows too short for the products of BLAS to pay."""
+    """Return rows @ weights + shift; for short rows this is faster than BLAS."""
     n_rows, width = x.shape
     whole = width - width % 4
     scores = np.empty(n_rows)

@@ -18,7 +18,7 @@ def _add_numbers(
     means: NDArray[np.float64],
     m2: NDArray[np.float64],
 ) -> None:
-    """The same as `add_moments` for one column: twice as fast without the loop over columns."""
+    """Do the work of `add_moments` for one column, twice as fast without the loop over columns."""
     for i in range(len(x)):
         counts[cells[i]] += 1
         means[cells[i]] += x[i]
@@ -44,9 +44,9 @@ def add_moments(
     means: NDArray[np.float64],
     m2: NDArray[np.float64],
 ) -> None:
-    """Count the rows of each cell, average them, and add up the squares around that average; all is 0 before.
+    """Write count, mean and sum of squares around the mean of each cell to arrays of zeros.
 
-    What rounding has left out of the average is added to it in the end.
+    The rounding error of the mean is added to it in the end.
     """
     n_rows, n_columns = x.shape
     if n_columns == 1:
@@ -77,14 +77,14 @@ def add_moments(
 
 @jit
 def _folded(value: Any) -> Any:
-    """Reduce a number below 2⁶³ modulo 2³¹ - 1, to at most two more than it."""
+    """Return a number below 2⁶³ reduced modulo 2³¹ - 1, up to at most 2³¹ + 1."""
     value = (value & 0x7FFFFFFF) + (value >> 31)
     return (value & 0x7FFFFFFF) + (value >> 31)
 
 
 @jit
 def hash_numbers(ids: NDArray[np.int64], coefficients: NDArray[np.int64], out: NDArray[np.int64]) -> None:
-    """Hash row ids: see blocks/hashing.py."""
+    """Write the hashes of row ids to `out`: see blocks/hashing.py."""
     prime = np.int64(2**31 - 1)
     b, c1, c2, c3, c4 = coefficients
     for i in range(len(ids)):

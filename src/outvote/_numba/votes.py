@@ -1,4 +1,4 @@
-"""Votes: see votes/soft.py and votes/median.py."""
+"""Compiled parts of votes: see votes/soft.py and votes/median.py."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 from outvote._numba.jit import jit
 
-#: Products that are taken side by side, so that a processor can work on several at once.
+#: Products that are computed side by side, so that a processor can work on several at once.
 _LANES = 32
-#: Factors of at least 1/2 whose product is taken before its logarithm.
+#: Factors of at least 1/2 that are multiplied before the logarithm is taken.
 _FACTORS = 512
 
 
 @jit
 def soft_pull(votes: NDArray[np.float64], center: float, reach: float, share: float) -> tuple[float, float, float]:
-    """Sum of the pulls of votes, its slope, and the sum of their sizes: logarithms of products, not of factors.
+    """Return the sum of the pulls of votes, its slope, and the sum of their sizes, by logarithms of products.
 
-    The rounding errors of a product are like those of a sum of so much larger size.
+    The sum of sizes is enlarged to account for the rounding errors of the products.
     """
     right, left, slope = np.ones(_LANES), np.ones(_LANES), np.zeros(_LANES)
     above, below, error, taken = 0.0, 0.0, 0.0, 0
@@ -46,7 +46,7 @@ def soft_pull(votes: NDArray[np.float64], center: float, reach: float, share: fl
 
 @jit
 def histograms(values: NDArray[Any], n_kinds: int) -> NDArray[np.int64]:
-    """Count in each row how often each whole number below `n_kinds` occurs; neighbours have tables of their own."""
+    """Count in each row how often each whole number below `n_kinds` occurs; neighbours use different tables."""
     found = np.empty((len(values), n_kinds), dtype=np.int64)
     for k in range(len(values)):
         row, tables = values[k], np.zeros((4, n_kinds), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What is known of the clean rows, and what follows for one block of them."""
+"""Assumptions on the clean rows, and the tail bounds that follow for one block."""
 
 from outvote.assumptions.assumption import (
     Assumption,

@@ -1,6 +1,6 @@
-"""What is known of clean rows, and the tail of one clean block estimate that follows from it.
+"""Assumptions on clean rows, and the tail bound for one clean block estimate that follows from each.
 
-Each assumption speaks of the values of the kernel on clean rows: for a mean the kernel is the row
+An assumption is about the kernel's values on clean rows: for a mean the kernel value is the row
 itself, for a U-statistic it is ``h(Z_1, ..., Z_d)`` on distinct clean rows (from several samples if
 the kernel takes several). A block estimate is the average of the kernel over the tuples of one block.
 """
@@ -25,7 +25,7 @@ BERRY_ESSEEN = 0.4748  # Shevtsova (2011), i.i.d. summands
 
 
 def _positive(name: str, value: float) -> float:
-    """Return `value` as a float, or say that it must be positive and finite."""
+    """Return `value` as a float; raise an error if it is not positive and finite."""
     if isinstance(value, bool | str | complex) or not np.isscalar(value):
         raise TypeError(f"{name}={value!r} must be a number")
     number = float(value)  # type: ignore[arg-type]
@@ -35,13 +35,13 @@ def _positive(name: str, value: float) -> float:
 
 
 def disjoint_tuples(sizes: Sequence[Floats], degrees: Sequence[int]) -> Floats:
-    """Count the disjoint kernel tuples in a block, ``min over samples of floor(B_s / d_s)``."""
+    """Return the number of disjoint kernel tuples in a block, ``min over samples of floor(B_s / d_s)``."""
     counts = [np.floor(size / degree) for size, degree in zip(sizes, degrees, strict=True)]
     return np.asarray(np.minimum.reduce(np.broadcast_arrays(*counts)), dtype=float)
 
 
 class Assumption(ABC):
-    """What is known of the kernel's values on clean rows."""
+    """An assumption on the kernel's values on clean rows."""
 
     @abstractmethod
     def scaled(self, factor: float) -> Self:
@@ -49,34 +49,34 @@ class Assumption(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Say the assumption in a few words, as in "any clean law with ..."."""
+        """Return the assumption in a few words that continue "any clean distribution with ..."."""
 
     @property
     def has_scale(self) -> bool:
-        """Whether the scale of clean values is known beforehand."""
+        """Whether the assumption gives the scale of clean values."""
         return True
 
     @abstractmethod
     def _kernel_sd(self) -> float:
-        """Bound on the standard deviation of the kernel."""
+        """Return a bound on the standard deviation of the kernel."""
 
     def _rows(self, n_tuples: Floats, block_sd: Floats, *, is_mean: bool) -> tuple[Row, ...]:
-        """Rows of the table besides the variance's, for averages of `n_tuples` kernel values."""
+        """Return the inequalities besides the variance's that hold for averages of `n_tuples` kernel values."""
         return ()
 
     def _block_variance(self, sizes: Sequence[Floats], degrees: Sequence[int]) -> Floats:
-        """Bound the variance of a block estimate: d·Var(h)/B, or Var(h)/n_e with several samples."""
+        """Return a bound on the variance of a block estimate: d·Var(h)/B, or Var(h)/n_e with several samples."""
         if len(sizes) == 1:
             return self._kernel_sd() ** 2 * degrees[0] / sizes[0]
         return self._kernel_sd() ** 2 / disjoint_tuples(sizes, degrees)
 
     def tail(self, block_size: BlockSize, degrees: Sequence[int] = (1,)) -> Tail:
-        """Tail of one clean block estimate.
+        """Return the tail of one clean block estimate.
 
         Parameters
         ----------
-        block_size : int, array of int, or a tuple of those
-            Rows in a block, or an array of candidates; a tuple has one entry per sample.
+        block_size : int, array of int, or a tuple of these
+            Rows in a block, or an array of candidate sizes; a tuple has one entry per sample.
         degrees : sequence of int, default (1,)
             Degree of the kernel in each sample.
 
@@ -124,7 +124,7 @@ def _block_sizes(block_size: BlockSize, degrees: Sequence[int]) -> list[Floats]:
 
 @dataclass(frozen=True)
 class FiniteVariance(Assumption):
-    """Clean values have a standard deviation of at most `sd`, and nothing more is known.
+    """Clean values have a standard deviation of at most `sd`; nothing else is assumed.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class FiniteVariance(Assumption):
             )
 
     def _projections(self) -> list[tuple[tuple[int, ...], float]]:
-        """List the ζ with the numbers of shared rows they belong to."""
+        """Return each ζ with its numbers of shared rows, one number per sample."""
         zetas = tuple(self.zetas)
         if isinstance(zetas[0], tuple) if zetas else False:
             return [(key, z) for key, z in zetas]
@@ -187,7 +187,7 @@ class FiniteVariance(Assumption):
         return replace(self, sd=self.sd * size, zetas=zetas)
 
     def describe(self) -> str:
-        """Say the assumption in a few words."""
+        """Return the assumption in a few words."""
         return f"sd ≤ {self.sd:.6g}"
 
     def _kernel_sd(self) -> float:
@@ -210,7 +210,7 @@ class FiniteVariance(Assumption):
 
 
 def _share_probability(size: Floats, degree: int, shared: int) -> Floats:
-    """Probability that two tuples of a block have `shared` rows in common: C(d,c)C(B-d,d-c)/C(B,d)."""
+    """Return the probability that two tuples of a block share `shared` rows: C(d,c)C(B-d,d-c)/C(B,d)."""
     chance = np.full_like(size, math.comb(degree, shared))
     for i in range(degree - shared):
         chance = chance * (size - degree - i) / (i + 1)
@@ -221,12 +221,12 @@ def _share_probability(size: Floats, degree: int, shared: int) -> Floats:
 
 @dataclass(frozen=True)
 class SubGaussian(Assumption):
-    """Clean values, once centred, are sub-Gaussian: ``E exp(s·(h - θ)) <= exp(s²·scale²/2)``.
+    """Clean values minus their mean are sub-Gaussian: ``E exp(s·(h - θ)) <= exp(s²·scale²/2)``.
 
     Parameters
     ----------
     scale : float
-        The sub-Gaussian scale (ρ), itself a bound on the standard deviation.
+        The sub-Gaussian scale (ρ), which also bounds the standard deviation.
 
     Examples
     --------
@@ -245,7 +245,7 @@ class SubGaussian(Assumption):
         return replace(self, scale=self.scale * _positive("factor", abs(factor)))
 
     def describe(self) -> str:
-        """Say the assumption in a few words."""
+        """Return the assumption in a few words."""
         return f"sub-Gaussian scale ≤ {self.scale:.6g}"
 
     def _kernel_sd(self) -> float:
@@ -257,7 +257,7 @@ class SubGaussian(Assumption):
 
 @dataclass(frozen=True)
 class Bounded(Assumption):
-    """Clean values lie in ``[low, high]``: anything outside is provably corrupt.
+    """Clean values lie in ``[low, high]``: a value outside is certainly corrupt.
 
     Parameters
     ----------
@@ -308,7 +308,7 @@ class Bounded(Assumption):
         return replace(self, low=low, high=high, variance=variance)
 
     def describe(self) -> str:
-        """Say the assumption in a few words."""
+        """Return the assumption in a few words."""
         text = f"values in [{self.low:.6g}, {self.high:.6g}]"
         return text if self.variance is None else f"{text} and variance ≤ {self.variance:.6g}"
 
@@ -326,21 +326,21 @@ class Bounded(Assumption):
 class FiniteKurtosis(Assumption):
     """Clean values have a kurtosis of at most `kurtosis`, and a standard deviation of at most `sd`.
 
-    Without `sd` the certificate is σ-free: the rows themselves give an upper bound on the standard
-    deviation, for a share of the failure probability.
+    Without `sd` the certificate is σ-free: an upper bound on the standard deviation is computed from
+    the rows, and takes a share of the failure probability.
 
     Parameters
     ----------
     kurtosis : float
-        Bound (κ) on ``E(h - θ)⁴ / Var(h)²``, at least 1; 3 for a normal law.
+        Bound (κ) on ``E(h - θ)⁴ / Var(h)²``, at least 1; 3 for a normal distribution.
     sd : float, optional
         Bound on the standard deviation.
 
     Notes
     -----
-    Two rows besides the variance's. Markov on the fourth moment of an average of n independent
-    values, ``sd⁴·(κ + 3(n-1))/n³``, which holds for U-statistics by Hoeffding's averaging; and, for
-    means, Berry-Esseen with ``E|Z|³ <= √κ`` for standardised Z.
+    Two inequalities are used besides the variance's: Markov's for the fourth moment of an average of n
+    independent values, ``sd⁴·(κ + 3(n-1))/n³``, which holds for U-statistics by Hoeffding's averaging;
+    and, for means, Berry-Esseen with ``E|Z|³ <= √κ`` for standardised Z.
 
     Examples
     --------
@@ -356,13 +356,13 @@ class FiniteKurtosis(Assumption):
         """Check the parameters."""
         object.__setattr__(self, "kurtosis", _positive("kurtosis", self.kurtosis))
         if self.kurtosis < 1:
-            raise ValueError(f"kurtosis={self.kurtosis!r} is impossible: it is at least 1 for any law")
+            raise ValueError(f"kurtosis={self.kurtosis!r} is impossible: it is at least 1 for any distribution")
         if self.sd is not None:
             object.__setattr__(self, "sd", _positive("sd", self.sd))
 
     @property
     def has_scale(self) -> bool:
-        """Whether an sd was given."""
+        """Whether `sd` was given."""
         return self.sd is not None
 
     def scaled(self, factor: float) -> Self:
@@ -371,15 +371,15 @@ class FiniteKurtosis(Assumption):
         return self if self.sd is None else replace(self, sd=self.sd * size)
 
     def describe(self) -> str:
-        """Say the assumption in a few words."""
+        """Return the assumption in a few words."""
         text = f"kurtosis ≤ {self.kurtosis:.6g}"
         return text if self.sd is None else f"{text} and sd ≤ {self.sd:.6g}"
 
     def _kernel_sd(self) -> float:
         if self.sd is None:
             raise ValueError(
-                f"{self!r} has no sd, so block tails have no scale: give sd, or use "
-                "outvote.certificate.sigma_free_radius, which bounds it from the rows"
+                f"{self!r} has no sd, so the tail of a block has no scale: give sd, or use "
+                "outvote.certificate.sigma_free_radius, which computes a bound on the sd from the rows"
             )
         return self.sd
 
@@ -392,7 +392,7 @@ class FiniteKurtosis(Assumption):
 
 
 def one_assumption(assume: object) -> Assumption:
-    """Refuse anything but one assumption."""
+    """Return `assume`; raise an error if it is not an assumption."""
     if not isinstance(assume, Assumption):
         raise TypeError(
             f"assume={assume!r} must be None, FiniteVariance(sd), SubGaussian(scale), Bounded(low, high) "

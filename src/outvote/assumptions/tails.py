@@ -1,4 +1,4 @@
-"""The tail of one clean block estimate: the table of inequalities, and the best of those that apply."""
+"""Bound the tail of one clean block estimate by the best of several inequalities."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ Floats = NDArray[np.float64]
 
 
 class Row(ABC):
-    """One line of the table of tails: deviations for a probability, and the reverse.
+    """A tail inequality: the deviation for a probability, and the probability of a deviation.
 
-    A row that knows one side only bounds the two-sided tail by twice the one-sided one.
+    An inequality for one side bounds the two-sided tail by twice the one-sided tail.
     """
 
     @abstractmethod
     def one(self, p: Floats) -> Floats:
-        """Smallest known t such that P(estimate - truth > t) <= p."""
+        """Return a small t such that P(estimate - truth > t) <= p."""
 
     @abstractmethod
     def one_probability(self, t: Floats) -> Floats:
-        """Upper bound on P(estimate - truth > t), t >= 0."""
+        """Return an upper bound on P(estimate - truth > t), t >= 0."""
 
     def two(self, p: Floats) -> Floats:
-        """Smallest known t such that P(|estimate - truth| > t) <= p."""
+        """Return a small t such that P(|estimate - truth| > t) <= p."""
         return self.one(p / 2)
 
     def two_probability(self, t: Floats) -> Floats:
-        """Upper bound on P(|estimate - truth| > t), t >= 0."""
+        """Return an upper bound on P(|estimate - truth| > t), t >= 0."""
         return 2 * self.one_probability(t)
 
     @abstractmethod
     def excess(self, u: Floats) -> Floats:
-        """Upper bound on E(estimate - truth - u)₊ and on E(truth - estimate - u)₊, u >= 0."""
+        """Return an upper bound on E(estimate - truth - u)₊ and on E(truth - estimate - u)₊, u >= 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variance(Row):
-    """Cantelli on one side, Chebyshev on both."""
+    """Cantelli's inequality for one side, Chebyshev's for both."""
 
     sd: Floats
 
@@ -62,7 +62,7 @@ class Variance(Row):
 
 @dataclass(frozen=True, slots=True)
 class Exponential(Row):
-    """P(deviation > t) <= exp(-t² / (2·scale²)): sub-Gaussian, and Hoeffding with scale = width/2."""
+    """P(deviation > t) <= exp(-t² / (2·scale²)): the sub-Gaussian tail, and Hoeffding's with scale = width/2."""
 
     scale: Floats
 
@@ -80,7 +80,7 @@ class Exponential(Row):
 
 @dataclass(frozen=True, slots=True)
 class Hoeffding(Exponential):
-    """Averages of values in an interval of this `width`."""
+    """Hoeffding's inequality for averages of values in an interval of length `width`."""
 
     width: float
 
@@ -134,7 +134,7 @@ class FourthMoment(Row):
 
 @dataclass(frozen=True, slots=True)
 class NearNormal(Row):
-    """Berry and Esseen: the law of the mean is within `distance` of the normal law."""
+    """Berry-Esseen: the distribution of the mean is within `distance` of the normal distribution."""
 
     sd: Floats
     distance: Floats
@@ -151,12 +151,12 @@ class NearNormal(Row):
         return np.asarray(ndtr(-t / self.sd) + self.distance)
 
     def excess(self, u: Floats) -> Floats:
-        return np.full(np.broadcast_shapes(u.shape, self.sd.shape), np.inf)  # the distance has no end
+        return np.full(np.broadcast_shapes(u.shape, self.sd.shape), np.inf)  # `distance` does not fall with u
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The tail of one clean block estimate; every method takes and broadcasts arrays.
+    """The tail of one clean block estimate. Every method accepts arrays and broadcasts.
 
     Attributes
     ----------
@@ -173,23 +173,23 @@ class Tail:
 
     sd: Floats
     _rows: tuple[Row, ...]
-    _unit: float = 1.0  # what the rows are measured in: their squares neither overflow nor vanish
+    _unit: float = 1.0  # unit of the inequalities, chosen so that squares neither overflow nor vanish
 
     @property
     def variance_only(self) -> bool:
-        """Whether nothing sharper than the variance is known."""
+        """Whether the variance gives the only inequality."""
         return len(self._rows) == 1
 
     def one(self, p: ArrayLike) -> Floats:
-        """Deviation that the estimate exceeds, on a given side, with probability at most `p`."""
+        """Return a deviation that the estimate exceeds, on a given side, with probability at most `p`."""
         return self._unit * self._smallest("one", p)
 
     def two(self, p: ArrayLike) -> Floats:
-        """Deviation that the estimate exceeds, on either side, with probability at most `p`."""
+        """Return a deviation that the estimate exceeds, on either side, with probability at most `p`."""
         return self._unit * self._smallest("two", p)
 
     def tail_probability(self, t: ArrayLike, *, sides: int = 1) -> Floats:
-        """Bound the probability that the estimate is off by more than `t` on one or on both sides.
+        """Return a bound on the probability that the estimate is off by more than `t` on one or on both sides.
 
         Examples
         --------
@@ -201,22 +201,22 @@ class Tail:
         return np.minimum(bound, 1.0)
 
     def excess(self, u: ArrayLike) -> Floats:
-        """Bound the mean of how far, if at all, the estimate is off by more than `u` on a given side.
+        """Return a bound on the expected excess of the error over `u` on a given side.
 
-        An upper bound on ``E(X - u)₊`` for ``X = V - θ`` as for ``X = θ - V``, with V a clean block
-        estimate: the smallest of what is known.
+        It bounds ``E(X - u)₊`` for ``X = V - θ`` and for ``X = θ - V``, with V a clean block
+        estimate, by the smallest of these bounds:
 
         Notes
         -----
         - Variance: ``(√(sd² + u²) - u)/2``, since ``2(x)₊ = |x| + x`` and ``E|X - u| <= √(sd² + u²)``.
         - Sub-Gaussian scale s: ``exp(λ²s²/2 - λu - 1)/λ`` at its smallest, since
           ``x₊ <= exp(λx - 1)/λ``. At most 1/e of ``∫_u^∞ exp(-t²/(2s²))dt`` far out, and smaller everywhere.
-        - Width w: ``(w - u)²/(4w)`` for 0 <= u <= w, 0 beyond. Among the laws of mean 0 on ``[b - w, b]``
-          a convex function has its largest mean under the one on the two ends, ``(b - u)(w - b)/w``;
-          take the worst b. An average of several values is smaller in the convex order.
+        - Width w: ``(w - u)²/(4w)`` for 0 <= u <= w, 0 beyond. Among the distributions of mean 0 on
+          ``[b - w, b]`` a convex function has its largest mean under that on the two ends, here
+          ``(b - u)(w - b)/w``; take the worst b. An average of several values is smaller in the convex order.
         - Bernstein: with ``g(t) = t²/(2(v + wt/3))``, which is convex, ``∫_u^∞ exp(-g) <= exp(-g(u))/g'(u)``.
         - Fourth moment M: ``27M/(256u³)``, since ``(x - u)₊ <= 27x⁴/(256u³)``, with equality at 4u/3.
-        - u < 0: ``E(X - u)₊ = -u + E(-X - |u|)₊``, and what bounds X bounds -X.
+        - u < 0: ``E(X - u)₊ = -u + E(-X - |u|)₊``, and every bound for X holds for -X.
 
         Examples
         --------

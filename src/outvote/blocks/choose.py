@@ -86,7 +86,7 @@ def plan_blocks(
     10000 rows go into 770 blocks of 12.
     760 rows outside these blocks are left out.
     The harmonic mapping takes ⌈α(ε)·n⌉ blocks, here α(0.02) = 0.07692.
-    The clean blocks outvote up to 384 corrupt rows, wherever they sit; 200 may be there.
+    The clean blocks outvote up to 384 corrupt rows, at any position; 200 rows may be corrupt.
     """
     rows = whole_per_sample("n_rows", n_rows, np.size(n_rows) or 1)
     degrees = whole_per_sample("degree", degree, len(rows))

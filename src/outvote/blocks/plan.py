@@ -1,4 +1,4 @@
-"""A plan: how many blocks, of what size, why, and what they survive."""
+"""Plans: how many blocks there are, their size, why, and how many corrupt rows they survive."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class BlockPlan:
     n_corrupt : int
         Rows that may be corrupt (n_O).
     degree : int
-        Rows the kernel takes from this sample at a time (d): the fewest a block must hold.
+        Rows the kernel takes from this sample at a time (d), and so the fewest rows of a block.
     remainder : {"drop", "spread"}
-        Whether the rows that K blocks of equal size do not take are left out or dealt one to a block.
+        Whether the rows that do not fit into K blocks of equal size are left out or added to blocks, one each.
     method : str
         How the number of blocks was chosen.
     reason : str
-        Why it came out as it did.
+        A sentence that gives the reason for the number of blocks.
     sizes : tuple of int or None
-        The smallest and largest block, where a hash has dealt the rows.
+        The sizes of the smallest and largest block, if a hash assigned the rows to blocks.
     n_in_small_blocks : int
-        Rows of blocks that a hash has left too small to vote.
+        Rows in blocks that are too small to vote, if a hash assigned the rows.
     vote : {"median", "soft", "clipped"}
-        How the block values become one.
+        How the estimate is computed from the block values.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class BlockPlan:
     1000 rows go into 41 blocks of 24.
     16 rows outside these blocks are left out.
     The number of blocks was given.
-    The clean blocks outvote up to 20 corrupt rows, wherever they sit; 10 may be there.
+    The clean blocks outvote up to 20 corrupt rows, at any position; 10 rows may be corrupt.
     """
 
     n_rows: int
@@ -74,19 +74,19 @@ class BlockPlan:
 
     @property
     def block_size(self) -> int:
-        """Rows in a block (B), rounded down where blocks differ."""
+        """Rows in a block (B), rounded down if blocks differ."""
         return self.n_rows // self.n_blocks
 
     @property
     def n_left_out(self) -> int:
-        """Rows in no block."""
+        """Rows that are in no block."""
         if self.sizes is not None:
             return self.n_in_small_blocks
         return self.n_rows % self.n_blocks if self.remainder == "drop" else 0
 
     @property
     def survives(self) -> int:
-        """The most corrupt rows that leave the clean blocks in the majority, wherever they sit."""
+        """The largest number of corrupt rows that leaves the clean blocks in the majority, wherever they are."""
         return (self.n_blocks - 1) // 2
 
     @property
@@ -96,25 +96,25 @@ class BlockPlan:
 
     @property
     def withstands(self) -> int:
-        """The corrupt rows that the answer withstands: all that clean blocks outvote, or those it was tuned to."""
+        """How many corrupt rows the estimate withstands: as many as clean blocks outvote, or as it was tuned for."""
         return self.survives if self.vote == "median" else self.n_corrupt
 
     def strength(self) -> str:
-        """Say in a few words how many corrupt rows the answer withstands."""
+        """Return in a few words how many corrupt rows the estimate withstands."""
         if not self.holds:
             return "corrupt rows could outvote the clean ones"
         does = "survives" if self.vote == "median" else "allows for"
         return f"{does} {count(self.withstands, 'corrupt row')}"
 
     def partition(self, rng: Rng = None, kind: PartitionKind = "random") -> Partition:
-        """Deal the rows into blocks.
+        """Assign the rows to blocks.
 
         Parameters
         ----------
         rng : int, Generator or None
             Seed.
         kind : {"random", "uniform", "hash", "contiguous"}
-            How; none looks at the values.
+            How the rows are assigned; no kind looks at the values.
 
         Returns
         -------
@@ -130,7 +130,7 @@ class BlockPlan:
         return draw(kind, self.n_rows, self.n_blocks, seed_of(rng), remainder=self.remainder)
 
     def explain(self) -> str:
-        """Say in plain sentences how many blocks there are, why, and what they survive."""
+        """Return plain sentences on how many blocks there are, why, and how many corrupt rows they survive."""
         return "\n".join([*self._layout(), self.reason, self._survival()])
 
     def _layout(self) -> list[str]:
@@ -142,14 +142,12 @@ class BlockPlan:
 
     def _survival(self) -> str:
         if self.holds and self.vote != "median":
-            return f"The {self.vote} vote is tuned to {count(self.n_corrupt, 'corrupt row')}, wherever they sit."
+            return f"The {self.vote} vote is tuned for {count(self.n_corrupt, 'corrupt row')}, at any position."
+        may_be = f"{count(self.n_corrupt, 'row')} may be corrupt"
         if self.holds:
-            return (
-                f"The clean blocks outvote up to {count(self.survives, 'corrupt row')}, wherever they sit; "
-                f"{self.n_corrupt} may be there."
-            )
+            return f"The clean blocks outvote up to {count(self.survives, 'corrupt row')}, at any position; {may_be}."
         return (
-            f"These blocks survive {count(self.survives, 'corrupt row')} at most, but {self.n_corrupt} may be there: "
+            f"These blocks survive {count(self.survives, 'corrupt row')} at most, but {may_be}: "
             f"nothing is guaranteed. More than {2 * self.n_corrupt} blocks are needed."
         )
 
@@ -174,8 +172,8 @@ class GridPlan:
     samples : tuple of BlockPlan
         One plan for each sample.
     grid : {"full", "diagonal", "separate"}
-        Every combination of blocks votes (MoU₂), the k-th blocks of all samples together (MoU₂ on
-        the diagonal), or each sample votes on its own (MoM - MoM).
+        Every combination of blocks votes (MoU₂), the k-th blocks of all samples vote together (MoU₂ on
+        the diagonal), or each sample votes separately (MoM - MoM).
 
     Examples
     --------
@@ -192,7 +190,7 @@ class GridPlan:
 
     @property
     def vote(self) -> str:
-        """How the block values become one; "mixed" where the samples vote separately and not alike."""
+        """How the estimate is computed from the block values; "mixed" if the samples use different votes."""
         votes = {plan.vote for plan in self.samples}
         return votes.pop() if len(votes) == 1 else "mixed"
 
@@ -218,12 +216,12 @@ class GridPlan:
 
     @property
     def n_left_out(self) -> tuple[int, ...]:
-        """Rows of each sample in no block."""
+        """Rows of each sample that are in no block."""
         return tuple(plan.n_left_out for plan in self.samples)
 
     @property
     def n_votes(self) -> int:
-        """How many values the median is taken of (of each sample, when they vote separately: the sum)."""
+        """The number of values that vote; if the samples vote separately, the sum over the samples."""
         if self.grid == "full":
             return math.prod(self.n_blocks)
         return self.n_blocks[0] if self.grid == "diagonal" else sum(self.n_blocks)
@@ -234,7 +232,7 @@ class GridPlan:
         return majority(self.n_blocks, self.n_corrupt, self.grid)
 
     def strength(self) -> str:
-        """Say in a few words how many corrupt rows the answer withstands."""
+        """Return in a few words how many corrupt rows the estimate withstands."""
         if not self.holds:
             return "corrupt rows could outvote the clean ones"
         survives = self.grid == "separate" and self.vote == "median"
@@ -242,7 +240,7 @@ class GridPlan:
         return f"{'survives' if survives else 'allows for'} {' and '.join(map(str, counts))} corrupt rows"
 
     def partition(self, rng: Rng = None, kind: PartitionKind = "random") -> tuple[Partition, ...]:
-        """Deal the rows of each sample into its blocks, independently."""
+        """Assign the rows of each sample to its blocks, independently of the other samples."""
         seed = seed_of(rng)
         return tuple(
             draw(kind, plan.n_rows, plan.n_blocks, seed, stream=s, remainder=plan.remainder)
@@ -250,7 +248,7 @@ class GridPlan:
         )
 
     def explain(self) -> str:
-        """Say in plain sentences how many blocks there are, why, and what they survive."""
+        """Return plain sentences on how many blocks there are, why, and how many corrupt rows they survive."""
         lines = []
         for number, plan in enumerate(self.samples, 1):
             lines += [f"Sample {number}: {line}" for line in plan._layout()]
@@ -260,10 +258,11 @@ class GridPlan:
             ]
             return "\n".join(lines)
         lines.append(self.samples[0].reason)
-        votes = f"{count(self.n_votes, 'combination')} of blocks" if self.grid == "full" else "blocks in step"
+        full = f"{count(self.n_votes, 'combination')} of blocks"
+        votes = full if self.grid == "full" else "k-th blocks of all samples"
         corrupt = " and ".join(map(str, self.n_corrupt))
         if self.holds:
-            lines.append(f"The {votes} vote; the clean ones outvote {corrupt} corrupt rows, wherever they sit.")
+            lines.append(f"The {votes} vote; the clean ones outvote {corrupt} corrupt rows, at any position.")
         else:
             lines.append(f"The {votes} vote, but {corrupt} corrupt rows can reach half of them: nothing is guaranteed.")
         return "\n".join(lines)
@@ -277,7 +276,7 @@ Plan = BlockPlan | GridPlan
 
 
 def majority(n_blocks: Sequence[int], n_corrupt: Sequence[int], grid: str) -> bool:
-    """Whether corrupt rows, one in a block, leave the clean votes in the majority."""
+    """Return whether the clean votes are in the majority if every corrupt row is in another block."""
     if grid == "separate":
         return all(2 * c < k for k, c in zip(n_blocks, n_corrupt, strict=True))
     if grid == "full":

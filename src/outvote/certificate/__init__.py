@@ -1,4 +1,4 @@
-"""How far an answer can be from the truth, and on what grounds."""
+"""Certificates: how far an estimate can be from the truth, and under which assumptions."""
 
 from outvote.certificate.document import Certificate, Provenance
 from outvote.certificate.radii import expected_error, mean_squared_error, radius

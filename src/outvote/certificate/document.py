@@ -1,4 +1,4 @@
-"""What a certificate says."""
+"""The class `Certificate`, and the order of provenances."""
 
 from __future__ import annotations
 
@@ -16,44 +16,48 @@ from outvote.data.text import percent
 Provenance = Literal["certified", "as stated", "plug-in", "none"]
 #: From the strongest to the weakest.
 PROVENANCES: tuple[Provenance, ...] = get_args(Provenance)
+_ADVERSARIES = {
+    "oblivious": "if the corrupt positions do not depend on the clean values (oblivious adversary)",
+    "adaptive": "even if the corrupt rows were chosen by their values (adaptive adversary)",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """A radius and everything one must know to believe it.
+    """A radius, with the assumptions and the result that justify it.
 
     Attributes
     ----------
     radius : float or ndarray
-        The estimate is within `radius` of the truth with the delivered confidence; ``inf`` when
-        nothing can be said.
+        The estimate is within `radius` of the truth with the delivered confidence; ``inf`` if there
+        is no bound.
     provenance : {"certified", "plug-in", "as stated", "none"}
-        *certified*: proved for the stated assumption. *plug-in*: a scale estimated from the same
-        rows stands in for a known one. *as stated*: the paper claims it, the proof is missing or
-        its conditions are not met. *none*: there is no radius.
+        *certified*: proved under the stated assumption. *plug-in*: the scale is estimated from the
+        same rows instead of known. *as stated*: the paper claims the radius, but the proof is missing
+        or its conditions are not met. *none*: there is no radius.
     log_delta : float
         Natural logarithm of the failure probability delivered.
     requested_log_delta : float
-        The same for the failure probability that was asked for.
+        Natural logarithm of the failure probability that was requested.
     assumption : object or None
-        What was assumed of the clean rows.
+        The assumption on the clean rows.
     adversary : {"oblivious", "adaptive"}
         Whether the corrupt positions are independent of the clean values.
     statement : str
-        The result the radius comes from.
+        The theorem or formula that gives the radius.
     note : str
         One sentence: why there is no radius, or what would make it certified.
     n_blocks : int or tuple of int or None
-        The numbers of blocks the statement is about.
+        The number of blocks, one per sample.
     log_delta_range : tuple of float or None
         Logarithms of the smallest and largest failure probability the statement covers.
     alternative : {"two-sided", "less", "greater"}
         Whether the radius holds on both sides, or bounds the target from above or from below only.
     levels : tuple of (int, float)
-        Where the number of corrupt rows was left open: for each level c, how far the estimate can be from the truth
+        If the number of corrupt rows was left open: for each level c, how far the estimate can be from the truth
         if no more than c rows are corrupt.
     target : str
-        What the estimate is within `radius` of, in the sentence that `str` gives: "truth" by default.
+        The name of the estimated quantity in the text that `str` returns: "truth" by default.
 
     Examples
     --------
@@ -62,8 +66,9 @@ class Certificate:
     >>> certificate = ov.mean(x, contamination=0.01, assume=ov.FiniteVariance(1.0), rng=0).certificate
     >>> certificate.provenance, round(certificate.radius, 3), round(certificate.confidence, 3)
     ('certified', 0.35, 0.95)
-    >>> print(certificate)
-    certified 95 %: within 0.35 of the truth for any clean law with sd ≤ 1, oblivious adversary
+    >>> print(certificate)  # doctest: +NORMALIZE_WHITESPACE
+    certified 95 %: within 0.35 of the truth for any clean distribution with sd ≤ 1,
+    if the corrupt positions do not depend on the clean values (oblivious adversary)
     """
 
     radius: float | NDArray[np.float64]
@@ -87,12 +92,12 @@ class Certificate:
 
     @property
     def requested_confidence(self) -> float:
-        """The confidence asked for."""
+        """The confidence that was requested."""
         return -math.expm1(self.requested_log_delta)
 
     @property
     def in_range(self) -> bool:
-        """Whether the requested failure probability is one the statement covers."""
+        """Whether the statement covers the requested failure probability."""
         if self.log_delta_range is None:
             return True
         low, high = self.log_delta_range
@@ -106,15 +111,13 @@ class Certificate:
         return f"within {size} of the {self.target}"
 
     def __str__(self) -> str:
-        """One sentence: what is claimed, at which confidence, for which clean laws.
+        """Return the claim, its confidence and its assumptions as one sentence.
 
         Examples
         --------
-        >>> from outvote.assumptions.assumption import FiniteVariance
-        >>> print(Certificate(radius=0.21, provenance="certified", log_delta=math.log(0.05),
-        ...                   requested_log_delta=math.log(0.05), assumption=FiniteVariance(1.0),
-        ...                   target="mean"))
-        certified 95 %: within 0.21 of the mean for any clean law with sd ≤ 1, oblivious adversary
+        >>> print(Certificate(radius=0.21, provenance="plug-in", log_delta=math.log(0.05), adversary="adaptive",
+        ...                   requested_log_delta=math.log(0.05), target="mean"))
+        plug-in 95 %: within 0.21 of the mean, even if the corrupt rows were chosen by their values (adaptive adversary)
         """
         radii = np.asarray(self.radius, dtype=float)
         if self.provenance == "none" or not np.isfinite(radii).any():
@@ -122,13 +125,13 @@ class Certificate:
         size = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (radii.min(), radii.max())))
         text = f"{self.provenance} {percent(self.confidence, self.log_delta)}: {self._claim(size)}"
         if isinstance(self.assumption, Assumption):
-            text += f" for any clean law with {self.assumption.describe()}"
-        text += f", {self.adversary} adversary"
+            text += f" for any clean distribution with {self.assumption.describe()}"
+        text += f", {_ADVERSARIES.get(self.adversary, self.adversary)}"
         if self.requested_log_delta != self.log_delta:
-            text += f" ({percent(self.requested_confidence, self.requested_log_delta)} was asked for)"
+            text += f" ({percent(self.requested_confidence, self.requested_log_delta)} was requested)"
         return f"{text}. {self.note}" if self.note else text
 
 
 def weakest(certificates: Sequence[Certificate]) -> Certificate:
-    """Return the certificate with the weakest provenance, the first of several."""
+    """Return the certificate with the weakest provenance, or the first of several."""
     return max(certificates, key=lambda one: PROVENANCES.index(one.provenance))

@@ -1,4 +1,4 @@
-"""Certified radii and expected errors of the vote of given blocks."""
+"""Compute the certified radius and the expected error of a vote, given the blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Grid = Literal["full", "diagonal"]
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """The arguments that describe the blocks, checked: one entry per sample in each tuple."""
+    """The checked arguments that describe the blocks; each tuple has one entry per sample."""
 
     counts: tuple[int, ...]
     sizes: tuple[Any, ...]
@@ -45,12 +45,12 @@ def _check_blocks(
     degrees: Sequence[int],
     grid: Grid,
 ) -> _Blocks:
-    """Give every argument one entry per sample, and check that they fit together."""
+    """Check that the arguments fit together, and return them with one entry per sample."""
     check_choice("grid", grid, Grid)
     if (n_corrupt is None) == (huber_rate is None):
         raise ValueError(
-            f"give exactly one of n_corrupt={n_corrupt!r} and huber_rate={huber_rate!r}; n_corrupt=0 if no "
-            "row is corrupt"
+            f"give exactly one of n_corrupt={n_corrupt!r} and huber_rate={huber_rate!r}; give n_corrupt=0 if "
+            "no row is corrupt"
         )
     degrees = (degrees,) if isinstance(degrees, int) else tuple(degrees)
     if degrees == (1,) and np.ndim(n_blocks):
@@ -59,7 +59,7 @@ def _check_blocks(
     counts = _per_sample("n_blocks", n_blocks, n_samples)
     for count in counts:
         if not isinstance(count, int | np.integer) or count < 1:
-            raise ValueError(f"n_blocks={n_blocks!r} must be at least 1 block, for instance n_blocks=41")
+            raise ValueError(f"n_blocks={n_blocks!r} must be a whole number of at least 1, for instance n_blocks=41")
     per_sample = n_samples > 1 or np.ndim(n_blocks) == 1
     if per_sample and isinstance(block_size, tuple) and len(block_size) == n_samples:
         sizes: tuple[Any, ...] = block_size
@@ -73,7 +73,7 @@ def _check_blocks(
     if n_corrupt is not None:
         bad = _per_sample("n_corrupt", n_corrupt, n_samples)
         if any(not isinstance(b, int | np.integer) or b < 0 for b in bad):
-            raise ValueError(f"n_corrupt={n_corrupt!r} must be a count of rows, 0 or more, for each sample")
+            raise ValueError(f"n_corrupt={n_corrupt!r} must be a number of rows, 0 or more, for each sample")
     else:
         rates = _per_sample("huber_rate", huber_rate, n_samples)
         if any(not 0 <= rate < 1 for rate in rates):
@@ -89,7 +89,7 @@ def _check_blocks(
 
 
 def _per_sample(name: str, value: Any, n_samples: int) -> tuple[Any, ...]:
-    """Spread a scalar over the samples, or check the length of a sequence."""
+    """Return one entry per sample: repeat a scalar, or check the length of a sequence."""
     entries = tuple(value) if np.ndim(value) else (value,) * n_samples
     if len(entries) != n_samples:
         raise ValueError(f"{name}={value!r} must have {n_samples} entries, one per sample")
@@ -97,10 +97,10 @@ def _per_sample(name: str, value: Any, n_samples: int) -> tuple[Any, ...]:
 
 
 def _sizes(size: Any, count: int) -> Any:
-    """Return one size, or the array of the sizes of `count` blocks if they differ."""
+    """Return one size if all `count` blocks have the same, else the array of their sizes."""
     array = np.asarray(size)
     if array.dtype.kind not in "iu" and not (array.dtype.kind == "f" and np.all(array == np.floor(array))):
-        raise TypeError(f"block_size={size!r} must be a whole number of rows, or one for each block")
+        raise TypeError(f"block_size={size!r} must be a whole number of rows, or one number for each block")
     if array.ndim and array.shape != (count,):
         raise ValueError(f"block_size has {array.size} sizes for n_blocks={count}: give one size per block")
     return int(array.flat[0]) if array.size and (array == array.flat[0]).all() else array
@@ -121,40 +121,40 @@ def radius(
     alternative: Alternative = "two-sided",
     huber_rate: float | Sequence[float] | None = None,
 ) -> float:
-    """Certified radius: the vote of the blocks is within it of the truth, with the confidence asked.
+    """Return the certified radius: how far the vote of the blocks can be from the truth, with the given confidence.
 
     Parameters
     ----------
     n_blocks : int or tuple of int
         Number of blocks (K), one per sample.
     n_corrupt : int or tuple of int
-        Most rows that may be corrupt, in each sample.
-    block_size : int, sequence of int, or tuple of those
+        How many rows of each sample may be corrupt.
+    block_size : int, sequence of int, or tuple of these
         Rows in each block: one number if all are equal, a sequence of K numbers if not; a tuple with
         one entry per sample if there are several. A full grid of unequal blocks is treated as if all
         had the smallest size.
     confidence, delta : float
-        Exactly one: the confidence, or the failure probability, which may be as small as 1e-300.
+        Give exactly one: the confidence, or the failure probability, which may be as small as 1e-300.
     assume : Assumption
-        What is known of the clean values.
+        The assumption on the clean values.
     vote : {"median", "soft", "clipped", "auto"}
-        How block values become one; "auto" is the one with the smallest radius. On a full grid and under Huber's
-        model only the median has a certificate.
+        How the estimate is computed from the block values; "auto" takes the vote with the smallest radius. On a full
+        grid and under Huber's model only the median has a certificate.
     adversary : {"oblivious", "adaptive"}
         Whether the corrupt positions are independent of the clean values.
     degrees : sequence of int, default (1,)
         Degree of the kernel in each sample; (1,) is a mean.
     grid : {"full", "diagonal"}
-        With several samples: every combination of blocks votes, or block k of each sample together.
+        With several samples: every combination of blocks votes, or block k of all samples votes together.
     alternative : {"two-sided", "less", "greater"}
-        Two-sided, or the radius of a bound on one side.
+        Whether the radius holds on both sides, or bounds the truth from above or from below only.
     huber_rate : float or tuple of float, optional
         Instead of `n_corrupt`: each row is an outlier with this probability (Huber's model).
 
     Returns
     -------
     float
-        Infinite when the blocks cannot outvote the corrupt ones (K <= 2·n_corrupt).
+        The radius; infinite if the clean blocks cannot outvote the corrupt ones (K <= 2·n_corrupt).
 
     Examples
     --------
@@ -169,13 +169,13 @@ def radius(
     check_choice("adversary", adversary, Adversary)
     check_choice("alternative", alternative, Alternative)
     if not isinstance(assume, Assumption):
-        raise TypeError(f"assume={assume!r} must be an assumption that names a scale, FiniteVariance(1.0) for instance")
+        raise TypeError(f"assume={assume!r} must be an assumption with a scale, for instance FiniteVariance(1.0)")
     log_delta = log_failure(confidence, delta)
     blocks = _check_blocks(n_blocks, block_size, n_corrupt, huber_rate, degrees, grid)
     if blocks.rates is not None and adversary != "oblivious":
         raise ValueError(
-            f"adversary={adversary!r} contradicts huber_rate={huber_rate!r}, under which chance picks the "
-            "corrupt rows: use adversary='oblivious', or n_corrupt"
+            f"adversary={adversary!r} contradicts huber_rate={huber_rate!r}, with which rows are corrupt by "
+            "chance: use adversary='oblivious', or n_corrupt"
         )
     terms = votes.Terms(log_delta, adversary, alternative, assume, tuple(blocks.degrees))
     if blocks.full or blocks.rates is not None:
@@ -211,11 +211,11 @@ def expected_error(
     degrees: Sequence[int] = (1,),
     grid: Grid = "full",
 ) -> float:
-    """Bound the expected absolute error of the median vote.
+    """Return a bound on the expected absolute error of the median vote.
 
     With ``(N, m)`` of :func:`outvote.votes.threshold` and the block sd,
     ``E|error| <= sd·Γ(m-½)Γ(N+1)/(Γ(m)Γ(N+½))``. Unequal blocks are treated as if all had the smallest
-    size. Parameters are those of :func:`radius`.
+    size. The parameters are those of :func:`radius`.
 
     Examples
     --------
@@ -236,9 +236,9 @@ def mean_squared_error(
     degrees: Sequence[int] = (1,),
     grid: Grid = "full",
 ) -> float:
-    """Bound the mean squared error of the median vote, ``sd²·N/(m-1)``; infinite if m < 2.
+    """Return a bound on the mean squared error of the median vote, ``sd²·N/(m-1)``; infinite if m < 2.
 
-    Unequal blocks are treated as if all had the smallest size. Parameters are those of :func:`radius`.
+    Unequal blocks are treated as if all had the smallest size. The parameters are those of :func:`radius`.
 
     Examples
     --------
@@ -259,7 +259,7 @@ def _moment(
     degrees: Sequence[int],
     grid: Grid,
 ) -> float:
-    """Bound E|error|^order, the integral of the failure probability with Chebyshev's p = (sd/t)².
+    """Return a bound on E|error|^order, the integral of the failure probability with Chebyshev's p = (sd/t)².
 
     For the median that probability is at most P(Beta(m, N-m+1) <= p), so the moment is at most
     sd^order·E Beta^(-order/2). For a full grid it is at most E(Bin(N, p) - i)₊/(fN - i) for each i.

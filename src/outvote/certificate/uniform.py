@@ -1,4 +1,4 @@
-"""Radii that hold for a whole class of models at once."""
+"""Compute a radius that holds for all models of a class at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outvote.data.arguments import check_choice, log_failure
 
 
 def log_growth(vc_dim: int, n_points: float) -> float:
-    """Logarithm of Sauer's bound Σ_{i≤V} C(m, i) on the patterns that a class of VC dimension V makes on m points.
+    """Return the logarithm of Sauer's bound Σ_{i≤V} C(m, i) on the patterns of a class of VC dimension V on m points.
 
     Examples
     --------
@@ -37,23 +37,23 @@ def uniform_radius(
     delta: float | None = None,
     adversary: Adversary = "oblivious",
 ) -> float:
-    """Radius of the median of block risks that holds for every model of a VC class at once.
+    """Return a radius of the median of block risks that holds for every model of a VC class at once.
 
-    The loss lies in [0, M] and depends on the model only through its decisions g ∈ {-1, 1}, on rows (degree 1)
-    or on pairs (degree 2). The smaller of two bounds, with h = ⌊B/d⌋ disjoint tuples in a block:
+    The loss lies in [0, M] and depends on the model only through its decisions g ∈ {-1, 1}, on rows (degree 1) or
+    on pairs (degree 2). The radius is the smaller of two bounds, with h = ⌊B/d⌋ disjoint tuples in a block:
 
-    (a) ``M√(2·log(2Π_h)/h) + M·d·√(log(1/p*)/(2B))``: the largest deviation over the class on one block, by
-    symmetrisation and bounded differences; then fewer than m blocks exceed it;
+    (a) ``M√(2·log(2Π_h)/h) + M·d·√(log(1/p*)/(2B))``, a bound on the largest deviation over the class on one block, by
+    symmetrisation and bounded differences; fewer than m blocks exceed it;
 
-    (b) the smallest t with ``2·exp(-h·t²/(2M²)) + (4M/t)√(2·logΠ_{Nh}/(Nh)) + √(L/(2N)) ≤ m/N``: the largest
-    share of blocks off by more than t, over the class.
+    (b) the smallest t with ``2·exp(-h·t²/(2M²)) + (4M/t)√(2·logΠ_{Nh}/(Nh)) + √(L/(2N)) ≤ m/N``, where the left side
+    bounds the largest share, over the class, of blocks that are off by more than t.
 
     An exact minimiser of the median of block risks then has an excess risk of at most twice the radius.
 
     Parameters
     ----------
     n_blocks, n_corrupt, block_size : int
-        The blocks.
+        Number of blocks, rows that may be corrupt, and rows in a block.
     vc_dim : int
         VC dimension (V) of the decisions.
     bound : float
@@ -61,7 +61,7 @@ def uniform_radius(
     degree : int
         1 for losses of rows, 2 for losses of pairs.
     confidence, delta : float
-        Exactly one of them.
+        Give exactly one: the confidence, or the failure probability.
     adversary : {"oblivious", "adaptive"}
         Whether the corrupt positions are independent of the clean rows.
 
@@ -80,7 +80,7 @@ def uniform_radius(
     if not 0 < bound < math.inf:
         raise ValueError(f"bound={bound!r} must be a positive number")
     if degree < 1 or block_size < degree:
-        raise ValueError(f"block_size={block_size!r} must be at least degree={degree!r}, itself at least 1")
+        raise ValueError(f"block_size={block_size!r} must be at least degree={degree!r}, and degree at least 1")
     n_clean, n_needed = (float(a) for a in votes.threshold(n_blocks, n_corrupt, adversary))
     if n_needed < 1:
         return math.inf

@@ -1,4 +1,4 @@
-"""Without a known scale: a bound on it from the rows, or an interval from the order of the blocks alone."""
+"""Radii and intervals for an unknown scale: bound it from the rows, or use order statistics of the block values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sigma_upper(
     delta: float | None = None,
     adversary: Adversary = "oblivious",
 ) -> NDArray[np.float64]:
-    """Upper bound on the standard deviation of clean rows whose kurtosis is at most `kurtosis`.
+    """Return an upper bound on the standard deviation of clean rows whose kurtosis is at most `kurtosis`.
 
     Parameters
     ----------
@@ -34,16 +34,16 @@ def sigma_upper(
     kurtosis : float
         Bound on the kurtosis of the clean rows.
     n_blocks, n_corrupt, block_size : int
-        The blocks; the smallest size if they are unequal.
+        Number of blocks, rows that may be corrupt, and rows in a block (in the smallest, if they are unequal).
     confidence, delta : float
-        Exactly one: the bound holds with this confidence.
+        Give exactly one: the bound holds with this confidence, or fails with this probability.
     adversary : {"oblivious", "adaptive"}
         Whether the corrupt positions are independent of the clean values.
 
     Returns
     -------
     ndarray
-        ``√(variance / (1 - c))``, infinite when c >= 1: see :func:`outvote.votes.variance_shortfall`.
+        ``√(variance / (1 - c))``, infinite if c >= 1: see :func:`outvote.votes.variance_shortfall`.
 
     Examples
     --------
@@ -77,11 +77,11 @@ def sigma_free_radius(
     adversary: Adversary = "oblivious",
     alternative: Alternative = "two-sided",
 ) -> NDArray[np.float64]:
-    """Certified radius of the median of block means when only the kurtosis of clean rows is bounded.
+    """Return the certified radius of the median of block means if only the kurtosis of clean rows is bounded.
 
-    A share of δ bounds the standard deviation from the same blocks (:func:`sigma_upper`), the rest
-    bounds the error given that bound; the share depends on the numbers of blocks and rows only.
-    Parameters are those of :func:`sigma_upper`.
+    A share of δ is spent on bounding the standard deviation from the same blocks (:func:`sigma_upper`),
+    and the rest on the error given that bound; the share depends on the numbers of blocks and rows only.
+    The parameters are those of :func:`sigma_upper`.
 
     Examples
     --------
@@ -113,14 +113,14 @@ class OrderStatisticInterval:
     Attributes
     ----------
     low, high : float
-        The r-th smallest and r-th largest block value; infinite when no r gives the confidence.
+        The r-th smallest and r-th largest block value; infinite if no r gives the confidence.
     rank : int
-        r, or 0 when there is none.
+        r, or 0 if there is none.
     confidence : float
-        The confidence asked for.
+        The confidence that was requested.
     covers : str
-        What the interval covers: the median of the law of one clean block estimate. That is the
-        truth if this law is symmetric, and not in general.
+        The quantity that the interval covers: the median of the distribution of one clean block
+        estimate. It equals the truth if this distribution is symmetric, but not in general.
 
     Examples
     --------
@@ -134,10 +134,10 @@ class OrderStatisticInterval:
     high: float
     rank: int
     confidence: float
-    covers: str = "the median of the block law (the truth only if that law is symmetric)"
+    covers: str = "the median of the block distribution (the truth only if that distribution is symmetric)"
 
     def __str__(self) -> str:
-        """Say what the interval is and what it covers."""
+        """Return the interval, the quantity that it covers, and the confidence."""
         return f"[{self.low:.6g}, {self.high:.6g}] covers {self.covers} with confidence {self.confidence:.4g}"
 
 
@@ -149,22 +149,22 @@ def order_statistic_interval(
     delta: float | None = None,
     adversary: Adversary = "oblivious",
 ) -> OrderStatisticInterval:
-    """Interval between order statistics of the block values, for no assumption on scale or tails.
+    """Return an interval between order statistics of the block values, without an assumption on scale or tails.
 
-    It covers the *median of the law of one clean block estimate*, not the mean, unless that law is
-    symmetric. The lower end misses only if at most r - 1 of the N clean blocks are on the left, and
-    likewise the upper end; the corrupt values may answer to the clean ones, and so cause either. So r
-    is the largest rank with ``2·P(Bin(K - n_corrupt, ½) <= r - 1) <= δ``, or, for an adaptive
-    adversary, ``2·P(Bin(K, ½) <= r - 1 + n_corrupt) <= δ``.
+    It covers the *median of the distribution of one clean block estimate*. This is the mean only if that
+    distribution is symmetric. The lower end misses only if at most r - 1 of the N clean blocks are on the
+    left, and likewise the upper end; corrupt values may depend on the clean ones, and so cause either. So
+    r is the largest rank with ``2·P(Bin(K - n_corrupt, ½) <= r - 1) <= δ``, or, for an adaptive adversary,
+    ``2·P(Bin(K, ½) <= r - 1 + n_corrupt) <= δ``.
 
     Parameters
     ----------
     block_values : array of shape (K,)
         The block estimates.
     n_corrupt : int
-        Most blocks that may hold a corrupt row.
+        How many blocks may hold a corrupt row.
     confidence, delta : float
-        Exactly one.
+        Give exactly one: the confidence, or the failure probability.
     adversary : {"oblivious", "adaptive"}
         Whether the corrupt positions are independent of the clean values.
 

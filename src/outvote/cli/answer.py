@@ -1,4 +1,4 @@
-"""What the answers share: what was asked, a value with its interval, and the words of the command line."""
+"""Classes that all answers share: the options, a value with its interval, and messages in terms of options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from outvote.estimate.curve import Side
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.tolerance import sample_sides
 
-#: What the library calls a sample or an argument, and what it is on the command line.
+#: Patterns of the library's names for samples and arguments, and their names on the command line.
 _OPTIONS = [
     (r"^x (?=has |without )", "the column "),
     (r"^(?:a|b|sample \d) (?=has |without )", "a variant "),
@@ -36,12 +36,12 @@ Progress = Callable[[str], None]
 
 
 def silent(_: str) -> None:
-    """Say nothing of how far the work is."""
+    """Show no progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What was asked for.
+    """The options of a command.
 
     Attributes
     ----------
@@ -50,11 +50,11 @@ class Asked:
     confidence : float
         Confidence of each interval.
     assume : assumption or None
-        What is known of the good rows.
+        The assumption on the good rows.
     vote : str
-        How block values become one.
+        How the estimate is computed from the block values.
     nan : {"raise", "omit", "corrupt"}
-        What rows without a number are.
+        Whether rows without a number are an error, left out, or corrupt.
     seed : int
         Seed of the partitions.
     """
@@ -68,7 +68,7 @@ class Asked:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The arguments of an estimator, but for the contamination."""
+        """The arguments of an estimator, except the contamination."""
         return {
             "confidence": self.confidence,
             "assume": self.assume,
@@ -78,17 +78,17 @@ class Asked:
         }
 
     def count(self, n_rows: int) -> int:
-        """How many of so many rows may be corrupt; where that is open, none is named."""
+        """Return how many of `n_rows` rows may be corrupt; 0 if the contamination is "auto"."""
         return 0 if isinstance(self.contamination, str) else Contamination(self.contamination).count(n_rows)
 
     @property
     def may_be_soft(self) -> bool:
-        """Whether blocks can vote otherwise than by their median: a soft vote needs a known scale."""
+        """Whether the vote may be soft or clipped, which needs a known scale if the vote is "auto"."""
         scaled = self.assume is not None and self.assume.has_scale
         return self.vote in ("soft", "clipped") or (self.vote == "auto" and scaled)
 
     def sides(self, samples: Sequence[NDArray[np.float64]], parts: int | None = None) -> list[Side]:
-        """Prepare the intervals of samples for every number of corrupt rows; `parts` of them hold together."""
+        """Prepare the intervals of samples for every number of corrupt rows; `parts` intervals must hold at once."""
         counted = [values[~np.isnan(values)] if self.nan == "omit" else values for values in samples]
         counts = [self.count(len(values)) for values in counted]
         settings = {name: value for name, value in self.options.items() if name != "confidence"}
@@ -103,12 +103,12 @@ class Asked:
         )
 
     def side(self, values: NDArray[np.float64]) -> Side:
-        """Prepare the intervals of one of two samples that are compared."""
+        """Prepare the intervals of one of two samples in a comparison."""
         return self.sides([values], parts=2)[0]
 
 
 def in_options(text: str) -> str:
-    """Say in the options of the command line what the library says in arguments.
+    """Return a message of the library with options of the command line instead of arguments.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def in_options(text: str) -> str:
 
 @dataclass(frozen=True)
 class Value:
-    """An estimate with its interval; None where there is none, or where nothing bounds it."""
+    """An estimate with its interval; a number is None if it does not exist or is infinite."""
 
     estimate: float | None
     low: float | None
@@ -133,7 +133,7 @@ class Value:
 
     @classmethod
     def of(cls, found: RobustEstimate) -> Value:
-        """Take over what an estimator found."""
+        """Return the value of a result."""
         low, high = found.interval
         provenance, note = found.certificate.provenance, found.certificate.note
         why = in_options(note) if provenance == "none" else ""
@@ -141,12 +141,12 @@ class Value:
 
     @classmethod
     def checked(cls, estimate: Any, low: Any, high: Any, radius: Any, provenance: str, note: str = "") -> Value:
-        """Take numbers as they come: what is not finite is None."""
+        """Return a value with these numbers; numbers that are not finite become None."""
         return cls(finite(estimate), finite(low), finite(high), finite(radius), provenance, note)
 
     @classmethod
     def missing(cls, note: object) -> Value:
-        """Say why there is no estimate."""
+        """Return a value without an estimate, with the reason as its note."""
         return cls(None, None, None, None, "none", in_options(str(note)))
 
     @property
@@ -156,7 +156,7 @@ class Value:
 
 
 def plain_mean(values: NDArray[np.float64]) -> float | None:
-    """Average the rows that are there, whatever they say."""
+    """Return the mean of all rows that are not NaN."""
     there = values[~np.isnan(values)]
     with np.errstate(over="ignore", invalid="ignore"):
         return finite(float(there.mean())) if len(there) else None

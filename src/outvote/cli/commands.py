@@ -1,7 +1,7 @@
 """The command line: ``outvote mean``, ``compare``, ``report``, ``plan``, ``suspects``, ``demo``, ``reproduce``.
 
-Exit codes: 0 fine; 1 answered, but something has no interval or could not be done; 2 wrong usage or unreadable data.
-Everything but typer is imported by the command that needs it, so that ``outvote --help`` is quick.
+Exit codes: 0, success; 1, an answer in which something has no interval or failed; 2, wrong usage or unreadable data.
+All modules but typer are imported by the command that needs them, so that ``outvote --help`` is quick.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from outvote.cli.answer import Asked
 
 app = typer.Typer(
-    help="Means, U-statistics and learners that hold when part of the data is corrupt.",
+    help="Means, U-statistics and learners that stay right when part of the data is corrupt.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -28,7 +28,7 @@ app = typer.Typer(
 
 
 class Vote(StrEnum):
-    """How block values become one."""
+    """How the estimate is computed from the block values."""
 
     auto = "auto"
     median = "median"
@@ -37,7 +37,7 @@ class Vote(StrEnum):
 
 
 class Nan(StrEnum):
-    """What rows without a number are."""
+    """How rows without a number are treated."""
 
     refuse = "raise"
     omit = "omit"
@@ -54,7 +54,7 @@ class Format(StrEnum):
     arrow = "arrow"
 
 
-_KNOWN = "What is known of the good rows"
+_KNOWN = "Assumptions on the good rows"
 _OUTPUT = "Output"
 Paths = Annotated[
     list[str],
@@ -62,38 +62,38 @@ Paths = Annotated[
 ]
 Column = Annotated[str, typer.Option("--value", metavar="COLUMN", help="The column of numbers.")]
 Keys = Annotated[
-    list[str] | None, typer.Option("--by", metavar="COLUMN", help="One answer for each value of it; may be repeated.")
+    list[str] | None, typer.Option("--by", metavar="COLUMN", help="One answer per value of this column; repeatable.")
 ]
 Corrupt = Annotated[
     str,
     typer.Option(
         "--contamination",
         metavar="SHARE|ROWS|auto",
-        help="How many rows may be corrupt: 0.01 or 1% of them, 50 of each group, or auto where that is unknown.",
+        help="How many rows may be corrupt: a share (0.01 or 1%), a number in each group (50), or auto if unknown.",
     ),
 ]
 Confidence = Annotated[float, typer.Option(help="Confidence of each interval.")]
 Sd = Annotated[
-    float | None, typer.Option("--sd", rich_help_panel=_KNOWN, help="Their standard deviation is at most this.")
+    float | None, typer.Option("--sd", rich_help_panel=_KNOWN, help="Their standard deviation is at most this number.")
 ]
 Bounds = Annotated[
     tuple[float, float] | None,
-    typer.Option("--bounds", metavar="LOW HIGH", rich_help_panel=_KNOWN, help="They lie between these."),
+    typer.Option("--bounds", metavar="LOW HIGH", rich_help_panel=_KNOWN, help="They lie between these two numbers."),
 ]
 Kurtosis = Annotated[
-    float | None, typer.Option("--kurtosis", rich_help_panel=_KNOWN, help="Their kurtosis is at most this.")
+    float | None, typer.Option("--kurtosis", rich_help_panel=_KNOWN, help="Their kurtosis is at most this number.")
 ]
 Scale = Annotated[
     float | None, typer.Option("--scale", rich_help_panel=_KNOWN, help="They are sub-Gaussian with this scale.")
 ]
-Voting = Annotated[Vote, typer.Option("--vote", help="How block values become one; auto takes the smallest radius.")]
+Voting = Annotated[Vote, typer.Option("--vote", help="How the blocks vote; auto gives the smallest radius.")]
 Missing = Annotated[
     Nan,
     typer.Option("--nan", help="Rows without a number are an error, are left out, or count as corrupt."),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same numbers.")]
 Kind = Annotated[
-    Format | None, typer.Option("--format", help="What the files are, if their names do not say; stdin is CSV.")
+    Format | None, typer.Option("--format", help="The kind of the files, if their names do not show it; stdin is CSV.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print one JSON object.")]
 AsCsv = Annotated[bool, typer.Option("--csv", rich_help_panel=_OUTPUT, help="Print CSV.")]
@@ -132,23 +132,23 @@ def mean(
         typer.Option(
             "--row-id",
             metavar="COLUMN",
-            help="Deal rows by this column of integers: their order does not matter, and they stay in their files.",
+            help="Integers that determine the block of a row: its place does not matter, and rows stay in their files.",
         ),
     ] = None,
     nan: Missing = Nan.refuse,
     seed: Seed = 0,
     sensitivity: Annotated[
-        bool, typer.Option("--sensitivity", help="Show also how the answer depends on the number of corrupt rows.")
+        bool, typer.Option("--sensitivity", help="Also show how the answer depends on the number of corrupt rows.")
     ] = False,
     kind: Kind = None,
     json: AsJson = False,
     csv: AsCsv = False,
 ) -> None:
-    """Estimate a mean, plain and robust, and say how far off it can be.
+    """Estimate a mean, plain and robust, with an interval.
 
     plain: the average of all rows that are numbers. low, high: the interval,
-    for as many corrupt rows as --contamination says. grounds: certified, or
-    plug-in where the scale was estimated. survives: how many corrupt rows the
+    for as many corrupt rows as --contamination allows. provenance: certified,
+    or plug-in if the scale was estimated. survives: how many corrupt rows the
     good blocks outvote.
     """
     from outvote.cli import printing
@@ -159,9 +159,9 @@ def mean(
     form = _form(json, csv)
     asked = _asked(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed)
     if row_id is not None and sensitivity:
-        raise ValueError("--row-id leaves the rows in their files, --sensitivity needs them in memory: take one")
+        raise ValueError("--row-id leaves the rows in their files, --sensitivity needs them in memory: use one")
     if row_id is not None and asked.contamination == "auto":
-        raise ValueError("--row-id leaves the rows in their files, --contamination auto needs them in memory: take one")
+        raise ValueError("--row-id leaves the rows in their files, --contamination auto needs them in memory: use one")
     with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
         if row_id is not None:
             answer = means_by_id(source, value, _once(by), row_id, asked)
@@ -175,9 +175,9 @@ def mean(
 def compare(
     files: Paths,
     value: Column,
-    by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="The column that names the variant.")],
+    by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="The column with the variant of each row.")],
     baseline: Annotated[
-        str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this one; the first by default.")
+        str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this variant; the first by default.")
     ] = None,
     contamination: Corrupt = "0.01",
     confidence: Confidence = 0.95,
@@ -192,7 +192,7 @@ def compare(
     json: AsJson = False,
     csv: AsCsv = False,
 ) -> None:
-    """Compare variants with a baseline, and say how many corrupt rows it takes to overturn the conclusion."""
+    """Compare variants with a baseline, and count how many corrupt rows it takes to overturn the conclusion."""
     from outvote.cli import printing
     from outvote.cli.compare import compare as compare_variants
     from outvote.data.columns import read_columns
@@ -200,7 +200,7 @@ def compare(
 
     form = _form(json, csv)
     if by == value:
-        raise ValueError(f"--by {by} and --value {value} are the same column: --by is the one that names the variant")
+        raise ValueError(f"--by {by} and --value {value} are the same column: --by takes the column with the variants")
     asked = _asked(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed)
     with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
         columns = read_columns(source, value, (by,))
@@ -214,14 +214,14 @@ def report(
     files: Paths,
     value: Column,
     by: Annotated[
-        str | None, typer.Option("--by", metavar="COLUMN", help="The column that names the variant; else one mean.")
+        str | None, typer.Option("--by", metavar="COLUMN", help="The column with the variants; without it, one mean.")
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for the page.")] = Path("report.html"),
     baseline: Annotated[
-        str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this one; the first by default.")
+        str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this variant; the first by default.")
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", help="Without --by: is the mean above this number? 0 by default.")
+        float | None, typer.Option("--threshold", help="Without --by: compare the mean with this number; 0 by default.")
     ] = None,
     contamination: Corrupt = "0.01",
     confidence: Confidence = 0.95,
@@ -234,9 +234,9 @@ def report(
     seed: Seed = 0,
     kind: Kind = None,
 ) -> None:
-    """Write a page for people: the answer, what it takes to overturn it, and how it came about.
+    """Write a page with the answer, how many corrupt rows overturn it, and how it was computed.
 
-    One HTML file that needs no network. The answer is printed, too.
+    The page is one HTML file that needs no network. The answer is also printed.
     """
     from outvote.cli import printing
     from outvote.cli.report import write_report
@@ -274,7 +274,7 @@ def plan(
     json: AsJson = False,
     csv: AsCsv = False,
 ) -> None:
-    """Say before there are rows how close a mean will be, and what would bring it closer."""
+    """Compute the radius of a mean before there are rows, and what would make it smaller."""
     from outvote.cli import printing
     from outvote.cli.plan import plan as plan_rows
 
@@ -289,16 +289,16 @@ def suspects(
     value: Column,
     by: Keys = None,
     top: Annotated[int, typer.Option("--top", min=1, help="How many rows to list.")] = 20,
-    partitions: Annotated[int, typer.Option("--partitions", min=1, help="How often the rows are dealt.")] = 200,
+    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Number of random partitions.")] = 200,
     contamination: Corrupt = "0.01",
     seed: Seed = 0,
     kind: Kind = None,
     json: AsJson = False,
     csv: AsCsv = False,
 ) -> None:
-    """List the rows that look corrupt, by how often their block is voted out over many partitions.
+    """List the rows that look corrupt, by how often their block is voted out over many random partitions.
 
-    Cells that are no numbers come first. A high score is a reason to look at a row, not a proof.
+    Cells that are not numbers come first. A high score is a reason to look at a row, not a proof.
     """
     from outvote.cli import printing
     from outvote.cli.suspects import suspects as rank_suspects
@@ -315,9 +315,9 @@ def suspects(
 
 @app.command()
 def demo(
-    figure: Annotated[Path, typer.Option("--figure", help="Where the figure goes.")] = Path("demo.png"),
+    figure: Annotated[Path, typer.Option("--figure", help="File for the figure.")] = Path("demo.png"),
 ) -> None:
-    """Spoil a data set, and see which estimates stay near the truth."""
+    """Corrupt a data set, and see which estimates stay near the truth."""
     from outvote.cli.demo import main as run
 
     run(["--figure", str(figure)])
@@ -326,20 +326,20 @@ def demo(
 @app.command()
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="What to run; everything by default.")
+        list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Experiments to run; all by default.")
     ] = None,
-    runs: Annotated[int | None, typer.Option(min=2, help="Repetitions; the paper's own number by default.")] = None,
+    runs: Annotated[int | None, typer.Option(min=2, help="Repetitions; the paper's number by default.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Processes; -1 for one a core. Results do not depend on it.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 for one per core. Results do not depend on it.")] = 1,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for figures, numbers, pages.")] = Path("out"),
     quick: Annotated[bool, typer.Option("--quick", help="Fewer runs and settings: under a minute.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Run again what is already in the folder.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run finished experiments again.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
 ) -> None:
-    """Make every figure, table and experiment of the paper anew, and say what holds and what does not.
+    """Reproduce every figure, table and experiment of the paper, with a verdict on each claim.
 
-    Each experiment writes a figure (PNG, SVG), its numbers (CSV, JSON) and a verdict; at the end come index.html and
-    report.md. What is finished is kept when you interrupt it, and the next call goes on from there.
+    Each experiment writes a figure (PNG, SVG), its numbers (CSV, JSON) and a verdict; index.html and report.md are
+    written at the end. If you interrupt the command, finished experiments are kept, and the next call continues.
     """
     from outvote.paper.experiments import command
 
@@ -353,12 +353,12 @@ def reproduce(
 
 def _form(json: bool, csv: bool) -> str:
     if json and csv:
-        raise ValueError("--json and --csv do not go together: take one")
+        raise ValueError("--json and --csv do not go together: use one")
     return "json" if json else "csv" if csv else "table"
 
 
 def _typed(context: typer.Context) -> str:
-    """Return the command with the options that were given, in words that a shell takes as they are."""
+    """Return the command with the given options, quoted for a shell."""
     import shlex
 
     options, files = [], []
@@ -399,7 +399,7 @@ def _asked(
 
     amount = _amount(contamination)
     if amount != "auto":
-        Contamination(amount)  # raises where there is no such thing
+        Contamination(amount)  # raises an error if the amount is impossible
     log_delta_of(confidence)
     assume = _assumption(sd, bounds, kurtosis, scale)
     return Asked(
@@ -432,14 +432,14 @@ def _amount(text: str) -> Any:
 def _assumption(
     sd: float | None, bounds: tuple[float, float] | None, kurtosis: float | None, scale: float | None
 ) -> Any:
-    """Return the assumption that the options name; an sd may go with bounds or with a kurtosis."""
+    """Return the assumption that the options describe; an sd may go with bounds or with a kurtosis."""
     from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
 
     given = {"--bounds": bounds, "--kurtosis": kurtosis, "--scale": scale}
     named = [name for name, one in given.items() if one is not None]
     if len(named) > 1 or (sd is not None and named == ["--scale"]):
         both = " and ".join([*named, *(["--sd"] if sd is not None else [])])
-        raise ValueError(f"{both} do not go together: take the one that says most")
+        raise ValueError(f"{both} do not go together: use the strongest of them")
     if bounds is not None:
         if not bounds[0] < bounds[1]:
             raise ValueError(f"--bounds {bounds[0]:g} {bounds[1]:g}: the first must be smaller than the second")
@@ -452,7 +452,7 @@ def _assumption(
 
 
 def _is_mistake(error: BaseException) -> bool:
-    """Whether an error is the user's: what outvote refuses, a file that is not there, a package that is missing."""
+    """Return whether an error is the user's: an error that outvote raises, a missing file or a missing package."""
     if not isinstance(error, (ValueError, TypeError)):
         return True
     trace = error.__traceback__
@@ -462,11 +462,11 @@ def _is_mistake(error: BaseException) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Run the command line; a user's mistake gets one line on stderr and exit code 2."""
+    """Run the command line; a user's mistake is reported in one line on stderr, with exit code 2."""
     try:
         return app(arguments, prog_name="outvote")
     except SystemExit as stop:
-        # typer takes a reader that stops reading for a failure.
+        # typer treats a closed pipe as a failure.
         sys.exit(0 if isinstance(stop.__context__, BrokenPipeError) else stop.code)
     except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:
         if not _is_mistake(error):

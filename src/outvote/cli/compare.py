@@ -1,4 +1,4 @@
-"""``outvote compare``: variants beside a baseline."""
+"""``outvote compare``: compare variants with a baseline."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from outvote.estimate.u_statistic import u_statistic
 
 @dataclass(frozen=True)
 class Comparison:
-    """One variant beside the baseline.
+    """The comparison of one variant with the baseline.
 
     Attributes
     ----------
     other : str
-        The variant.
+        The label of the variant.
     n_baseline, n_other : int
-        Rows of the two.
+        Rows of the baseline and of the variant.
     plain : float or None
         Difference of the plain means.
     difference : Value
         mean(other) - mean(baseline).
     lift : Value
-        The same, divided by mean(baseline).
+        The difference divided by mean(baseline).
     superiority : Value
-        Probability that a row of the variant is larger than one of the baseline; equal ones count half.
+        Probability that a row of the variant is larger than a row of the baseline; equal rows count half.
     tolerance : int or None
-        Rows that may be corrupt, in both together, without changing which mean is larger; None if that is open anyway.
+        How many rows of both may be corrupt without changing which mean is larger; None if that is not settled.
     sentence : str
-        The same in words.
+        The tolerance in words.
     """
 
     other: str
@@ -55,7 +55,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Comparisons:
-    """Answer of ``outvote compare``."""
+    """The answer of ``outvote compare``."""
 
     asked: Asked
     source: str
@@ -67,14 +67,14 @@ class Comparisons:
 
     @property
     def complete(self) -> bool:
-        """Whether everything has an interval."""
+        """Whether all values have an interval."""
         return all(one.difference.bounded and one.lift.bounded and one.superiority.bounded for one in self.comparisons)
 
 
 def compare(
     columns: Columns, asked: Asked, source: str, *, baseline: str | None = None, progress: Progress = silent
 ) -> Comparisons:
-    """Compare the means of variants with that of a baseline; the smallest label is the baseline by default."""
+    """Compare the means of variants with the mean of a baseline, which is the smallest label by default."""
     columns.check(asked.nan)
     (by,) = columns.keys
     groups, first, left_out = variants(columns, baseline)
@@ -87,7 +87,7 @@ def compare(
 
 
 def variants(columns: Columns, baseline: str | None) -> tuple[dict[str, NDArray[np.float64]], str, int]:
-    """Return the rows of each variant, the baseline (by default the smallest label), and how many rows have none."""
+    """Return the rows of each variant, the baseline (the smallest label by default), and how many rows have none."""
     (by,) = columns.keys
     groups = {group.label[0]: group.values for group in columns.groups()}
     left_out = len(groups.pop(None, ()))
@@ -102,7 +102,7 @@ def variants(columns: Columns, baseline: str | None) -> tuple[dict[str, NDArray[
 def _among(baseline: str, labels: list[str], by: str) -> str:
     if baseline not in labels:
         near = difflib.get_close_matches(baseline, labels, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, labels[:20]))}"
+        hint = f"did you mean {near[0]!r}?" if near else f"its values are {', '.join(map(repr, labels[:20]))}"
         raise ValueError(f"--baseline {baseline!r} is not a value of {by!r}: {hint}")
     return baseline
 
@@ -113,7 +113,7 @@ def _compared(
     level = {"contamination": asked.contamination, **asked.options}
     gap = _or_why(lambda: difference(a, b, **level))
     lift = _or_why(lambda: difference(a, b, relative=True, **level))
-    # Of the kernel's values it is known that they lie between 0 and 1, whatever is assumed of the rows.
+    # The kernel's values lie between 0 and 1, so the assumption on the rows is not needed.
     ranks = level | {"assume": None, "vote": "auto" if asked.vote == "median" else asked.vote}
     superiority = _or_why(lambda: u_statistic(a, b, kernel="auc", grid="diagonal", **ranks))
     try:
@@ -121,7 +121,7 @@ def _compared(
         rows, sentence = found.stands, _sentence(found, baseline, other, gap, asked)
     except ValueError as error:
         why = in_options(str(error)).removesuffix(".")
-        rows, sentence = None, f"How many corrupt rows it takes to overturn this cannot be said: {why}."
+        rows, sentence = None, f"It is unknown how many corrupt rows overturn this: {why}."
     plain_a, plain_b = plain_mean(a), plain_mean(b)
     plain = None if plain_a is None or plain_b is None else finite(plain_b - plain_a)
     return Comparison(other, len(a), len(b), plain, gap, lift, superiority, rows, sentence)
@@ -135,9 +135,9 @@ def _or_why(estimate: Callable[[], RobustEstimate]) -> Value:
 
 
 def _sentence(found: Curve, baseline: str, other: str, gap: Value, asked: Asked) -> str:
-    """Say how many corrupt rows the conclusion survives, with the names of the variants.
+    """Return a sentence on how many corrupt rows the conclusion survives, with the names of the variants.
 
-    Where the conclusion does not survive as many as the interval `gap` allows for, the sentence says so.
+    If these are fewer than the interval `gap` allows for, the sentence says so.
     """
     if found.stands is None:
         others = "no other row" if found.certain else "none"

@@ -1,4 +1,4 @@
-"""The main job in one screen: spoil a data set, and see which estimates stay near the truth."""
+"""Corrupt a data set, and see which estimates stay near the truth."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from outvote.estimate.mean import mean
 from outvote.estimate.result import RobustEstimate
 from outvote.plotting import COLORS, legend_below, save
 
-#: Share of the rows that get spoiled, and that outvote is told may be.
+#: Share of the rows that are corrupted, and the contamination that outvote allows for.
 SHARE = 0.02
-#: What outvote is told of the clean rows: their standard deviation (352) is at most this.
+#: The bound on the standard deviation of the clean rows (352) that outvote assumes.
 SD = 400.0
 
 
 class Answer(NamedTuple):
-    """One estimator's answer on the clean rows and on the spoiled ones."""
+    """An estimate from the clean rows and from the corrupted rows."""
 
     name: str
     clean: float
-    spoiled: float
+    corrupted: float
     radius: str
 
 
-def spoil(seed: int = 0) -> tuple[NDArray[np.float64], Spoiled]:
-    """Take the areas of 569 tumours (mm²) and write 2 % of them in the wrong unit, a hundred times too large."""
+def corrupt(seed: int = 0) -> tuple[NDArray[np.float64], Spoiled]:
+    """Return the areas of 569 tumours (mm²), clean and with 2 % of them written 100 times too large."""
     from sklearn.datasets import load_breast_cancer
 
     bunch = load_breast_cancer()
@@ -39,58 +39,58 @@ def spoil(seed: int = 0) -> tuple[NDArray[np.float64], Spoiled]:
     return area, Contamination(SHARE).inject(area, lambda rng, rows: 100 * rows, rng=seed)
 
 
-def answers(clean: NDArray[np.float64], spoiled: NDArray[np.float64]) -> tuple[list[Answer], RobustEstimate]:
-    """Estimate the mean of the clean rows in four ways, from the clean rows and from the spoiled ones."""
+def answers(clean: NDArray[np.float64], corrupted: NDArray[np.float64]) -> tuple[list[Answer], RobustEstimate]:
+    """Estimate the mean of the clean rows in four ways, from the clean rows and from the corrupted rows."""
     from scipy.stats import trim_mean
 
     def outvote(x: NDArray[np.float64]) -> RobustEstimate:
         return mean(x, contamination=SHARE, assume=FiniteVariance(SD), vote="auto", rng=0)
 
-    robust = outvote(spoiled)
+    robust = outvote(corrupted)
     radius = f"± {robust.radius:.0f} ({robust.certificate.provenance})"
     plain: list[tuple[str, Any]] = [
         ("mean", np.mean),
         ("median", np.median),
         ("10 % trimmed mean", lambda x: trim_mean(x, 0.1)),
     ]
-    rows = [Answer(name, float(f(clean)), float(f(spoiled)), "") for name, f in plain]
+    rows = [Answer(name, float(f(clean)), float(f(corrupted)), "") for name, f in plain]
     rows.append(Answer("outvote.mean", float(outvote(clean).estimate), float(robust.estimate), radius))
     return rows, robust
 
 
-def show(rows: list[Answer], truth: float, n_rows: int, n_spoiled: int) -> None:
+def show(rows: list[Answer], truth: float, n_rows: int, n_corrupt: int) -> None:
     """Print the table."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"Mean area of {n_rows} tumours, mm²: {n_spoiled} rows written 100 times too large")
-    for heading in ("estimator", "clean rows", "spoiled rows", "error", "can be off by"):
+    table = Table(title=f"Mean area of {n_rows} tumours, mm²: {n_corrupt} rows written 100 times too large")
+    for heading in ("estimator", "clean rows", "corrupt rows", "error", "can be off by"):
         table.add_column(heading, justify="left" if heading == "estimator" else "right")
     table.add_row("[bold]the truth", "", f"[bold]{truth:.1f}", "", "", end_section=True)
     for row in rows:
-        error = 100 * (row.spoiled / truth - 1)
-        table.add_row(row.name, f"{row.clean:.1f}", f"{row.spoiled:.1f}", f"{error:+.1f} %", row.radius or "–")
+        error = 100 * (row.corrupted / truth - 1)
+        table.add_row(row.name, f"{row.clean:.1f}", f"{row.corrupted:.1f}", f"{error:+.1f} %", row.radius or "–")
     Console().print(table)
 
 
-def draw(clean: NDArray[np.float64], spoiled: Spoiled, rows: list[Answer], robust: RobustEstimate) -> Any:
-    """Draw the spoiled rows with the four answers, and the blocks that outvoted them."""
+def draw(clean: NDArray[np.float64], corrupted: Spoiled, rows: list[Answer], robust: RobustEstimate) -> Any:
+    """Draw the corrupted rows with the four estimates, and the votes of the blocks."""
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5.2), layout="constrained")
-    bins = np.geomspace(clean.min() * 0.9, spoiled.data.max() * 1.1, 60)
-    good = np.delete(spoiled.data, spoiled.rows)
+    bins = np.geomspace(clean.min() * 0.9, corrupted.data.max() * 1.1, 60)
+    good, bad = np.delete(corrupted.data, corrupted.rows), corrupted.data[corrupted.rows]
     left.hist(good, bins=bins, color="#bdbdbd", label=f"{len(good)} clean rows")
-    left.hist(spoiled.data[spoiled.rows], bins=bins, color="#404040", label=f"{len(spoiled.rows)} spoiled rows")
+    left.hist(bad, bins=bins, color="#404040", label=f"{len(bad)} corrupt rows")
     styles = [(COLORS["plain"], "--"), ("#6a3d9a", ":"), ("#38761d", "-."), (COLORS["robust"], "-")]
     left.axvline(clean.mean(), color="black", lw=5, alpha=0.25, label=f"the truth {clean.mean():.0f}")
     for row, (color, style) in zip(rows, styles, strict=True):
-        left.axvline(row.spoiled, color=color, ls=style, lw=2, label=f"{row.name} {row.spoiled:.0f}")
+        left.axvline(row.corrupted, color=color, ls=style, lw=2, label=f"{row.name} {row.corrupted:.0f}")
     left.set(
         xscale="log",
         xlabel="tumour area, mm² (logarithmic)",
         ylabel="rows",
-        title="What the rows say, and what four estimators make of them",
+        title="The rows, and four estimates of their mean",
     )
     legend_below(left)
     left.spines[["top", "right"]].set_visible(False)
@@ -102,7 +102,7 @@ def draw(clean: NDArray[np.float64], spoiled: Spoiled, rows: list[Answer], robus
 def main(arguments: list[str] | None = None) -> None:
     """Run the demonstration."""
     parser = argparse.ArgumentParser(prog="outvote.cli.demo", description=__doc__)
-    parser.add_argument("--figure", type=Path, default=Path("demo.png"), help="where the figure goes")
+    parser.add_argument("--figure", type=Path, default=Path("demo.png"), help="file for the figure")
     figure = parser.parse_args(arguments).figure
     try:
         import matplotlib
@@ -110,11 +110,11 @@ def main(arguments: list[str] | None = None) -> None:
     except ModuleNotFoundError as missing:
         raise SystemExit(f"the demonstration needs {missing.name}: pip install 'outvote[plot,cli]'") from None
     matplotlib.use("Agg")
-    clean, spoiled = spoil()
-    rows, robust = answers(clean, spoiled.data)
-    show(rows, float(clean.mean()), len(clean), len(spoiled.rows))
+    clean, corrupted = corrupt()
+    rows, robust = answers(clean, corrupted.data)
+    show(rows, float(clean.mean()), len(clean), len(corrupted.rows))
     print(f"\n{robust}\n")
-    save(draw(clean, spoiled, rows, robust), figure)
+    save(draw(clean, corrupted, rows, robust), figure)
     print(f"The figure is in {figure}")
 
 

@@ -1,4 +1,4 @@
-"""``outvote mean``: the mean of each group, plain and robust."""
+"""``outvote mean``: estimate the mean of each group, plain and robust."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from outvote.tables.scan import Scan
 
 @dataclass(frozen=True)
 class MeanLine:
-    """The mean of one group: how many rows, plain, robust, corrupt rows allowed for and survived, blocks."""
+    """The mean of one group: its rows, the plain and the robust mean, corrupt rows allowed for and survived, blocks."""
 
     group: Label
     n: int
@@ -34,7 +34,7 @@ class MeanLine:
 
 @dataclass(frozen=True)
 class Level:
-    """The mean of one group if so many of its rows were corrupt."""
+    """The mean of one group if `corrupt` of its rows are corrupt."""
 
     group: Label
     corrupt: int
@@ -43,7 +43,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Means:
-    """Answer of ``outvote mean``."""
+    """The answer of ``outvote mean``."""
 
     asked: Asked
     source: str
@@ -61,7 +61,7 @@ class Means:
 def means(columns: Columns, asked: Asked, source: str, *, levels: bool = False, progress: Progress = silent) -> Means:
     """Estimate the mean of each group, plain and robust.
 
-    A single group that has no answer is an error; among several it is a line that says why.
+    If there is only one group and it has no answer, an error is raised; among several groups the line gives the reason.
     """
     columns.check(asked.nan)
     lines: list[MeanLine] = []
@@ -83,7 +83,7 @@ def means(columns: Columns, asked: Asked, source: str, *, levels: bool = False, 
 
 
 def means_by_id(files: Files, value: str, by: Sequence[str], row_id: str, asked: Asked) -> Means:
-    """Estimate the mean of each group from rows that stay in their files, dealt by a hash of their id."""
+    """Estimate the mean of each group from rows that stay in their files; a hash of the id determines the block."""
     keys = [f"k{j}" for j in range(len(by))]
     group = f"GROUP BY {', '.join(keys)}" if keys else ""
     averages = files.table(
@@ -110,7 +110,7 @@ def means_by_id(files: Files, value: str, by: Sequence[str], row_id: str, asked:
 def _line(label: Label, found: RobustEstimate, plain: float | None) -> MeanLine:
     plan = found.plan
     assert isinstance(plan, BlockPlan)
-    # Where the number was left open, the interval allows for the largest level.
+    # With "auto", the interval allows for the largest level.
     corrupt = found.certificate.levels[-1][0] if found.certificate.levels else plan.n_corrupt
     survives = corrupt if found.certificate.levels else plan.withstands
     return MeanLine(label, plan.n_rows, plain, Value.of(found), corrupt, survives, plan.n_blocks, plan.vote, found)

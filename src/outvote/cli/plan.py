@@ -1,4 +1,4 @@
-"""``outvote plan``: how close a mean will be, before there are rows."""
+"""``outvote plan``: compute the radius of a mean before there are rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outvote.cli.answer import Asked, finite, in_options
 
 @dataclass(frozen=True)
 class Option:
-    """A plan: what is different, rows, corrupt rows, blocks of what size, the vote, and the radius."""
+    """A plan: its change from the first plan, rows, corrupt rows, number and size of blocks, vote and radius."""
 
     change: str
     rows: int
@@ -29,7 +29,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Planned:
-    """Answer of ``outvote plan``; radii are in standard deviations where no scale was given (`unit`)."""
+    """The answer of ``outvote plan``; radii are in standard deviations if no scale was given (`unit`)."""
 
     asked: Asked
     rows: int
@@ -48,9 +48,9 @@ class Planned:
 
 
 def plan(rows: int, asked: Asked) -> Planned:
-    """Choose the blocks before there are rows, and say what more rows, other assumptions or votes would buy."""
+    """Choose the blocks before there are rows, and compare with more rows, other assumptions and other votes."""
     if isinstance(asked.contamination, str):
-        raise ValueError("--contamination auto needs rows to look at: a plan takes a share or a number of corrupt rows")
+        raise ValueError("--contamination auto needs rows: give a plan a share or a number of corrupt rows")
     assume, unit = _with_scale(asked.assume)
     # Without a known scale the blocks vote by their median, as in `mean`.
     here = replace(asked, assume=assume, vote="median" if unit and asked.vote == "auto" else asked.vote)
@@ -74,7 +74,7 @@ def plan(rows: int, asked: Asked) -> Planned:
         try:
             options.append(_option(change, n_rows, other)[1])
         except ValueError:
-            continue  # there is no such plan: nothing to be bought
+            continue  # there is no such plan
     rows_for_half, half_note = _half(option, here)
     return Planned(
         asked=asked,
@@ -115,7 +115,7 @@ def _option(change: str, rows: int, asked: Asked) -> tuple[BlockPlan, Option]:
 
 
 def _others(assume: Assumption) -> list[tuple[str, Assumption]]:
-    """What else might be known: more than a standard deviation, or nothing but that."""
+    """Return other assumptions to compare with: stronger than a standard deviation, or the sd alone."""
     if isinstance(assume, FiniteVariance):
         sd = assume.sd
         return [

@@ -1,11 +1,11 @@
-"""Answers on the terminal and for machines: tables, JSON, CSV.
+"""Print answers as tables, JSON or CSV.
 
-Standard output has the answer and nothing else; what is worth a remark goes to standard error. There are no colours and
-no progress in a pipe, no colours where NO_COLOR is set, and a reader that stops reading is no error.
+Standard output has only the answer; remarks go to standard error. There are no colours and no progress in a pipe, and
+no colours if NO_COLOR is set. A closed pipe is not an error.
 
-``--json`` prints one object: `outvote` (version), `command`, what was asked, and the lines of the answer under a name
-of their own; what is unknown or infinite is null. ``--csv`` prints these lines, with names joined by underscores for
-what is nested. docs/cli.md lists them.
+``--json`` prints one object: `outvote` (version), `command`, the options, and the lines of the answer in a list of
+their own; unknown and infinite numbers are null. ``--csv`` prints these lines; the names of nested fields are joined by
+underscores. docs/cli.md lists them.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from outvote.data.text import percent, rounded, share, spaced
 
 Answer = Means | Comparisons | Planned | Suspects
 
-#: The command that gives an answer, and the lines of it that CSV prints.
+#: For each answer: its command, and the field whose lines CSV prints.
 _KINDS = {
     Means: ("mean", "groups"),
     Comparisons: ("compare", "comparisons"),
     Planned: ("plan", "options"),
     Suspects: ("suspects", "suspects"),
 }
-#: What is said of a suspect, where there is none.
+#: The columns of CSV if there is no suspect.
 _SUSPECT = ("file", "row", "value", "text", "score")
 #: Columns of a table that hold words.
-_WORDS = ("grounds", "vote")
+_WORDS = ("provenance", "vote")
 #: The longest text of a cell in a table.
 _WIDEST = 40
 
 
 def show(answer: Answer, form: str = "table") -> int:
-    """Print an answer as a "table", as "json" or as "csv", and return the exit code: 1 if something has no interval."""
+    """Print an answer as a "table", "json" or "csv", and return the exit code: 1 if a value has no interval."""
     if form == "json":
         write(json.dumps(document(answer), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     elif form == "csv":
@@ -60,7 +60,7 @@ def show(answer: Answer, form: str = "table") -> int:
 
 
 def write(text: str) -> None:
-    """Write to standard output; whoever reads it may stop at any time."""
+    """Write to standard output; a closed pipe is ignored."""
     stream = sys.stdout
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="replace")
@@ -78,7 +78,7 @@ def message(text: str) -> None:
 
 @contextmanager
 def working(what: str) -> Iterator[Progress]:
-    """Show on a terminal that something takes its time, and how far it is."""
+    """Show a progress message on a terminal inside a ``with`` block."""
     if not _is_terminal(sys.stderr):
         yield lambda text: None
         return
@@ -100,7 +100,7 @@ def document(answer: Answer) -> dict[str, Any]:
         "nan": asked.nan,
         "seed": asked.seed,
     }
-    if isinstance(answer, Means):  # the estimates themselves are not data
+    if isinstance(answer, Means):  # the RobustEstimate objects are left out
         lines = [dataclasses.replace(line, found=None) for line in answer.groups]
         answer = dataclasses.replace(answer, groups=lines)
     body = dataclasses.asdict(dataclasses.replace(answer, asked=None))  # type: ignore[arg-type]
@@ -128,7 +128,7 @@ def _csv(answer: Answer) -> str:
     if whole["command"] == "plan":
         lines = [whole["plan"], *lines]
     flat = [_flat(line) for line in lines]
-    # The heads are the same whether there are lines or not; keys may be called anything, and stand first.
+    # The heads do not depend on whether there are lines; keys may have any name, and come first.
     heads = list(flat[0]) if flat else [*(("group", key) for key in whole["by"]), *((name,) for name in _SUSPECT)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -151,7 +151,7 @@ def _flat(line: dict[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str, 
 
 
 def _rendered(parts: Sequence[Any]) -> str:
-    """Render tables and lines for standard output: with colours and its width on a terminal, plain elsewhere."""
+    """Return tables and lines as text: with colours and line breaks on a terminal, plain elsewhere."""
     from rich.console import Console
 
     terminal, text = _is_terminal(sys.stdout), io.StringIO()
@@ -169,7 +169,7 @@ def _rendered(parts: Sequence[Any]) -> str:
 
 
 def _table(heads: Sequence[str], left: int) -> Any:
-    """Make a table whose first columns are text and whose others are numbers, but for some."""
+    """Return an empty table: the first `left` columns and those in `_WORDS` are text, the others are numbers."""
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -180,7 +180,7 @@ def _table(heads: Sequence[str], left: int) -> Any:
 
 
 def _parts(answer: Answer) -> list[Any]:
-    """The tables and lines of an answer."""
+    """Return the tables and lines of an answer."""
     if isinstance(answer, Means):
         return _means(answer)
     if isinstance(answer, Comparisons):
@@ -191,7 +191,7 @@ def _parts(answer: Answer) -> list[Any]:
 def _means(answer: Means) -> list[Any]:
     keys = answer.by
     title = f"mean of {clean(answer.value)}, {percent(answer.asked.confidence)} intervals"
-    table = _table([*keys, "rows", "plain", "robust", "low", "high", "grounds", "survives"], len(keys))
+    table = _table([*keys, "rows", "plain", "robust", "low", "high", "provenance", "survives"], len(keys))
     for line in answer.groups:
         value = line.mean
         table.add_row(
@@ -205,7 +205,7 @@ def _means(answer: Means) -> list[Any]:
         )
     parts = [title, table]
     if answer.sensitivity:
-        heads = [*keys, "corrupt rows", "robust", "low", "high", "grounds"]
+        heads = [*keys, "corrupt rows", "robust", "low", "high", "provenance"]
         levels = _table(heads, len(keys))
         for level in answer.sensitivity:
             value = level.mean
@@ -216,7 +216,7 @@ def _means(answer: Means) -> list[Any]:
                 *_ends(value),
                 value.provenance,
             )
-        parts += ["", "if so many rows were corrupt", levels]
+        parts += ["", "by the number of corrupt rows assumed", levels]
     return parts
 
 
@@ -226,7 +226,7 @@ def _comparisons(answer: Comparisons) -> list[Any]:
         sides = [f"{clean(one.other)} ({spaced(one.n_other)} rows)"]
         sides.append(f"{clean(answer.baseline)} ({spaced(one.n_baseline)} rows)")
         title = f"{clean(answer.value)}: {' against '.join(sides)}, {percent(answer.asked.confidence)} intervals"
-        table = _table(("", "plain", "robust", "low", "high", "grounds"), 1)
+        table = _table(("", "plain", "robust", "low", "high", "provenance"), 1)
         table.add_row(
             "difference of means",
             rounded(one.plain, one.difference.radius),
@@ -243,10 +243,10 @@ def _comparisons(answer: Comparisons) -> list[Any]:
 def _planned(answer: Planned) -> list[Any]:
     unit = " sd" if answer.unit else ""
     plan = answer.plan
-    reached = "no radius" if plan.radius is None else f"within {plan.radius:.4g}{unit}"
+    reached = "within no radius" if plan.radius is None else f"within {plan.radius:.4g}{unit}"
     parts: list[Any] = [
         f"The mean of the good rows is known {reached}, with {percent(answer.asked.confidence)} confidence, for any "
-        f"law with {answer.assumed}.",
+        f"distribution with {answer.assumed}.",
         answer.explanation,
         "",
     ]
@@ -266,7 +266,7 @@ def _planned(answer: Planned) -> list[Any]:
         )
     parts += [table, ""]
     if answer.rows_for_half is not None:
-        parts.append(f"Half the radius takes {spaced(answer.rows_for_half)} rows.")
+        parts.append(f"Half the radius needs {spaced(answer.rows_for_half)} rows.")
     else:
         parts.append(f"No number of rows gives half the radius: {answer.half_note}.")
     return parts
@@ -285,7 +285,7 @@ def _suspects(answer: Suspects) -> list[Any]:
 
 
 def _remarks(answer: Answer, *, hints: bool) -> Iterator[str]:
-    """What is to be said beside the answer; hints are for people only."""
+    """Yield remarks on the answer; hints are for people only."""
     values: list[Value] = []
     if isinstance(answer, Means):
         values = [line.mean for line in answer.groups]
@@ -306,18 +306,18 @@ def _remarks(answer: Answer, *, hints: bool) -> Iterator[str]:
             yield "each interval holds with its own confidence, not all of them at once"
     elif isinstance(answer, Suspects):
         if answer.missing:
-            yield f"{answer.missing} rows have no value, and are not listed"
+            yield f"{answer.missing} rows have no value and are not listed"
         if hints:
             yield (
-                f"score: the share of {answer.partitions} partitions in which the mean of the row's block, of "
-                f"{answer.block_size} rows, was more than {OUT:g} robust standard deviations from the vote; a row in "
-                f"the middle has {answer.typical:.3f}. A high score is a reason to look, not a proof. "
+                f"score: the share of {answer.partitions} partitions in which the mean of the row's block of "
+                f"{answer.block_size} rows was more than {OUT:g} robust standard deviations from the vote; a typical "
+                f"row has {answer.typical:.3f}. A high score is a reason to look at a row, not a proof. "
                 "Row 1 is the first row of data"
             )
     if hints and any(value.provenance == "plug-in" for value in values):
         yield (
-            "plug-in: the scale was estimated from the same rows, so this is a good guess and not a guarantee; "
-            "--sd, --bounds, --scale or --kurtosis say what is known beforehand"
+            "plug-in: the scale was estimated from the same rows, so the interval is a good guess, not a guarantee; "
+            "give what is known beforehand by --sd, --bounds, --scale or --kurtosis"
         )
 
 
@@ -330,14 +330,14 @@ def _label(part: str | None) -> Any:
 
 
 def _text(text: str, style: str = "", widest: int | None = _WIDEST) -> Any:
-    """Text that is taken as it is: no markup, no control characters."""
+    """Return text without markup and control characters."""
     from rich.text import Text
 
     return Text(clean(text, widest), style=style)
 
 
 def clean(text: str, widest: int | None = _WIDEST) -> str:
-    """Replace what does not print, and cut what is too long."""
+    """Return text with characters that do not print replaced, cut to `widest` characters."""
     plain = "".join(c if c.isprintable() else "�" for c in text)
     return plain if widest is None or len(plain) <= widest else plain[: widest - 1] + "…"
 

@@ -1,4 +1,4 @@
-"""``outvote suspects``: rows that look corrupt."""
+"""``outvote suspects``: list rows that look corrupt."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from outvote.cli.answer import Asked, Progress, silent
 from outvote.data.columns import Columns, Label
 
-#: Rows in a block when suspects are looked for: few, so that a corrupt row moves its block, which few others share.
+#: Rows in a block: few, so that a corrupt row moves the mean of its block, and few other rows share the block.
 _SUSPECT_BLOCK = 5
-#: A block is voted out when its mean is farther from the vote than so many robust standard deviations of block means.
+#: A block is voted out if its mean is more than this many robust standard deviations of block means from the vote.
 OUT = 3.0
 _NORMAL_MAD = 1.4826
 #: Partitions that share one permutation of the rows.
@@ -22,7 +22,7 @@ _PER_SHUFFLE = 20
 
 @dataclass(frozen=True)
 class Suspect:
-    """A row that looks corrupt: where it is, what it says (text where it is no number), and its score."""
+    """A row that looks corrupt: its place, its value (or its text if it is not a number), and its score."""
 
     file: str
     row: int
@@ -34,18 +34,18 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Suspects:
-    """Answer of ``outvote suspects``.
+    """The answer of ``outvote suspects``.
 
     Attributes
     ----------
     suspects : list of Suspect
-        The most suspect rows, first those that are no numbers.
+        The most suspect rows; rows that are not numbers come first.
     typical : float
-        The score of a row in the middle: what rows like any other have.
+        The median score.
     missing : int
         Rows without a value, which are not listed.
     partitions, block_size : int
-        How often the rows were dealt, into blocks of how many (the largest, where groups differ).
+        Number of partitions, and rows in a block (the largest, if groups differ).
     """
 
     asked: Asked
@@ -74,7 +74,7 @@ def suspects(
     partitions: int = 200,
     progress: Progress = silent,
 ) -> Suspects:
-    """Rank rows by how often their block is voted out over many partitions of their group."""
+    """Rank rows by how often their block is voted out over many random partitions of their group."""
     scores, distances = np.zeros(len(columns.values)), np.zeros(len(columns.values))
     largest, groups = 1, columns.groups()
     for number, group in enumerate(groups, 1):
@@ -109,13 +109,13 @@ def suspects(
 
 
 def _suspect_block(n_rows: int, asked: Asked) -> int:
-    """Rows in a block: few enough for corrupt rows to reach at most a quarter of the blocks."""
+    """Return the rows in a block: few enough that corrupt rows are in at most a quarter of the blocks."""
     count = n_rows // 100 if isinstance(asked.contamination, str) else min(asked.count(n_rows), n_rows)
     return max(1, min(_SUSPECT_BLOCK, n_rows // (4 * count + 1), n_rows // 3))
 
 
 def _ranked(scores: NDArray[np.float64], distances: NDArray[np.float64], top: int) -> NDArray[np.intp]:
-    """The rows with the highest scores, farther ones first among equal ones."""
+    """Return the rows with the highest scores; among equal scores, rows farther from the median come first."""
     if top < len(scores):
         least = np.partition(scores, len(scores) - top)[len(scores) - top]
         candidates = np.flatnonzero(scores >= least)
@@ -127,11 +127,11 @@ def _ranked(scores: NDArray[np.float64], distances: NDArray[np.float64], top: in
 def score_rows(
     values: NDArray[np.float64], size: int, partitions: int, seed: int, progress: Progress = silent
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Score rows by the share of partitions in which their block is voted out.
+    """Return for each row the share of partitions in which its block is voted out.
 
-    A block is voted out when its mean is farther from the median of the block means than three times their robust
-    standard deviation (1.4826 MAD). Some partitions share a permutation: its columns of rows are turned against each
-    other by random numbers of places, so that block k holds one row of each column.
+    A block is voted out if its mean is farther from the median of the block means than three times their robust
+    standard deviation (1.4826 MAD). Some partitions share a permutation, which is cut into stretches of one row for
+    each block; every partition rotates the stretches by random offsets.
 
     Parameters
     ----------
@@ -140,16 +140,16 @@ def score_rows(
     size : int
         Rows in a block.
     partitions : int
-        How often the rows are dealt.
+        Number of random partitions.
     seed : int
         Seed.
     progress : callable
-        Told how far it is.
+        Called with a message on the progress.
 
     Returns
     -------
     scores, distances : ndarray
-        The share, and how far the row itself is from the median of all.
+        The share, and the distance of the row from the median of all rows.
 
     Examples
     --------
@@ -160,8 +160,8 @@ def score_rows(
     """
     rng, n_rows = np.random.default_rng([11, seed]), len(values)
     n_blocks = n_rows // size
-    out, dealt = np.zeros(n_rows), np.zeros(n_rows)
-    # Halves and quarters of what is largest, so that sums of a block do not overflow.
+    out, used = np.zeros(n_rows), np.zeros(n_rows)
+    # Huge values are scaled down, so that sums of a block do not overflow.
     unit = 2.0 ** -math.ceil(math.log2(size) + 1) if np.abs(values).max() > 1e300 else 1.0
     for start in range(0, partitions, _PER_SHUFFLE):
         progress(f"partition {start} of {partitions}")
@@ -179,6 +179,6 @@ def score_rows(
             for counts, turn in zip(times, turns, strict=True):
                 counts += np.roll(voted_out, -turn)
         out[rows] += times
-        dealt[rows] += here
+        used[rows] += here
     with np.errstate(over="ignore"):
-        return out / np.maximum(dealt, 1), np.abs(values - np.median(values))
+        return out / np.maximum(used, 1), np.abs(values - np.median(values))

@@ -1,4 +1,4 @@
-"""Verdicts in words: what a curve says of a mean, or of a variant beside its baseline."""
+"""Put the verdict on a mean, or on the difference of two means, into words."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from outvote.cli.answer import Value
 from outvote.data.text import percent, rounded, spaced
 from outvote.estimate.curve import Curve
 
-NO_INTERVAL = "Nothing can be said: so many corrupt rows could outvote the good ones."
+NO_INTERVAL = "There is no interval: this many corrupt rows could outvote the good ones."
 
 
 def value_at(curve: Curve, count: int) -> tuple[Value, int]:
-    """Return the estimate with its interval if so many rows are corrupt, and the verdict."""
+    """Return the estimate with its interval, and the verdict, if `count` rows are corrupt."""
     i = curve.at(count)
     estimate, low, high = (float(column[i]) for column in (curve.estimate, curve.low, curve.high))
     kind = curve.provenance if math.isfinite(high - low) else "none"
@@ -24,7 +24,7 @@ def value_at(curve: Curve, count: int) -> tuple[Value, int]:
 
 @dataclass(frozen=True)
 class Finding(ABC):
-    """A curve, and what it says in words."""
+    """A curve of intervals, and the sentences about it."""
 
     curve: Curve
     name: str
@@ -38,51 +38,51 @@ class Finding(ABC):
     @property
     @abstractmethod
     def title(self) -> str:
-        """What the finding is about."""
+        """The title of the finding."""
 
     @property
     @abstractmethod
     def subject(self) -> str:
-        """What the number is of."""
+        """The name of the estimated number in a sentence."""
 
     @abstractmethod
     def verdict(self, sign: int) -> str:
-        """Say in a few words what is settled."""
+        """Return the verdict in a few words."""
 
     @abstractmethod
     def claim(self, sign: int) -> str:
-        """Say in a sentence what is settled, without its number."""
+        """Return the verdict as a sentence, without its number."""
 
     @abstractmethod
     def open(self) -> str:
-        """Say what is not settled."""
+        """Return the question that is not settled."""
 
     @abstractmethod
     def between(self, value: Value, sign: int) -> str:
-        """Say where the number lies."""
+        """Return the number with its interval in words."""
 
     def rows(self, count: int) -> str:
-        """Write how many of the rows."""
+        """Return a number of rows in words."""
         return f"{spaced(count)} of the {spaced(self.curve.n_rows)} rows"
 
     def answer(self) -> str:
-        """Answer the question, for the number of corrupt rows assumed."""
+        """Return the answer for the number of corrupt rows assumed."""
         value, sign = value_at(self.curve, self.curve.assumed)
         assumed = self.rows(self.curve.assumed)
         if not value.bounded:
-            return f"Nothing can be said of {self.title} if up to {assumed} are corrupt."
+            return f"There is no interval for {self.title} if up to {assumed} are corrupt."
         if not sign:
             return f"It is not settled {self.open()} if up to {assumed} are corrupt: {self.between(value, 0)}."
         even = f"even if up to {assumed} are" if self.curve.assumed else "if no row is"
         return f"{self.claim(sign)}: {self.between(value, sign)}, {even} corrupt."
 
     def tolerance(self) -> str:
-        """Say how many corrupt rows it takes to overturn the answer."""
+        """Return a sentence on how many corrupt rows it takes to overturn the answer."""
         one = self.curve
         none = (
             "even if no row is corrupt"
             if not one.certain
-            else f"even if only the {spaced(one.certain)} are corrupt that give themselves away"
+            else f"even if only the {spaced(one.certain)} certainly corrupt rows are corrupt"
         )
         if one.stands is None:
             return f"The rows do not settle it {none}."
@@ -96,7 +96,7 @@ class Finding(ABC):
         return f"{claim} if {few} corrupt."
 
     def said(self, count: int) -> str:
-        """Say where the number lies if so many rows are corrupt."""
+        """Return the number with its interval in a sentence, if `count` rows are corrupt."""
         value, sign = value_at(self.curve, count)
         if not value.bounded:
             return NO_INTERVAL

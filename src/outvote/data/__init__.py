@@ -1,1 +1,1 @@
-"""What users hand over becomes arrays of rows: arrays, frames, tensors, files."""
+"""Read arrays, frames, tensors and files into arrays of rows."""

@@ -1,4 +1,4 @@
-"""Labels of groups: told apart, written down, and read again."""
+"""Encode, serialise and parse group labels."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 
 def group_codes(groups: Any) -> tuple[list[Hashable], NDArray[np.intp]]:
-    """Return the distinct labels, and which of them each row has."""
+    """Return the distinct labels, and the position of each row's label among them."""
     several = list(groups) if isinstance(groups, tuple) else [groups]
     if not several:
-        raise ValueError("groups=() names no key: give an array of labels, or a tuple of such arrays")
+        raise ValueError("groups=() is empty: give an array of labels, or a tuple of such arrays")
     found = [_codes(one) for one in several]
     lengths = {len(inverse) for _, inverse in found}
     if len(lengths) > 1:
-        raise ValueError(f"groups has keys of different lengths: {sorted(lengths)}")
+        raise ValueError(f"groups has keys of different lengths {sorted(lengths)}: give one label per row and key")
     if len(found) == 1:
         return found[0]
     codes, which = np.unique(np.stack([inverse for _, inverse in found]), axis=1, return_inverse=True)
@@ -27,16 +27,16 @@ def group_codes(groups: Any) -> tuple[list[Hashable], NDArray[np.intp]]:
 
 
 def _codes(labels: Any) -> tuple[list[Hashable], NDArray[np.intp]]:
-    """Return the distinct labels of one key, as Python's own values, and which of them each row has."""
+    """Return the distinct labels of one key as Python objects, and the position of each row's label among them."""
     array = np.asarray(labels)
     if array.ndim != 1:
-        raise ValueError(f"groups has shape {array.shape}: give one label for each row, several keys as a tuple")
+        raise ValueError(f"groups has shape {array.shape}: give one label for each row, and several keys as a tuple")
     if array.dtype.kind in "biufUS":
         values, inverse = np.unique(array, return_inverse=True)
         items: list[Any] = values.tolist()
     else:
         if array.dtype.kind in "mM" and (array == array.astype(f"{array.dtype.kind}8[us]")).all():
-            # Finer units than Python's would turn into integers; days stay days.
+            # Units finer than microseconds would turn into integers; days stay days.
             array = array if array.dtype.str.endswith("[D]") else array.astype(f"{array.dtype.kind}8[us]")
         known: dict[Any, int] = {}
         given = list(array) if array.dtype.str.endswith("[ns]") else array.tolist()
@@ -44,7 +44,7 @@ def _codes(labels: Any) -> tuple[list[Hashable], NDArray[np.intp]]:
             codes = [known.setdefault(item, len(known)) for item in given]
         except TypeError:
             raise TypeError(
-                "groups has labels that cannot be told apart: give text, numbers, booleans or dates"
+                "groups has labels that cannot be compared: give text, numbers, booleans or dates"
             ) from None
         inverse = np.array(codes, dtype=np.intp)
         items = list(known)
@@ -54,18 +54,18 @@ def _codes(labels: Any) -> tuple[list[Hashable], NDArray[np.intp]]:
 
 
 def write_label(label: Any) -> Any:
-    """Write a group's label so that JSON keeps what it is."""
+    """Return a group's label in a form that JSON keeps without loss."""
     if isinstance(label, tuple):
         return [write_label(one) for one in label]
     if type(label) in (datetime.datetime, datetime.date):
         return {type(label).__name__: label.isoformat()}
     if type(label) not in (str, int, float, bool):
-        raise TypeError(f"the group {label!r} cannot be written: labels are text, numbers, booleans and dates")
+        raise TypeError(f"the group {label!r} cannot be written: labels must be text, numbers, booleans or dates")
     return label
 
 
 def read_label(written: Any) -> Any:
-    """Read what `write_label` wrote."""
+    """Return the label that `write_label` wrote."""
     if isinstance(written, list):
         return tuple(map(read_label, written))
     if isinstance(written, dict):

@@ -1,4 +1,4 @@
-"""What the user gives becomes an array of real numbers with rows first, or a clear error."""
+"""Read the user's rows into an array of real numbers, rows first, or raise a clear error."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from outvote.data.tensors import is_tensor, namespace, read_tensor, to_host
 
 
 class Rows(NamedTuple):
-    """An array of real numbers (on a device, a tensor) and the names of its columns, if it had any."""
+    """An array of real numbers (on a device, a tensor), and the names of its columns, or None."""
 
     values: NDArray[Any]
     names: tuple[str, ...] | None
 
 
 def read(x: Any, name: str, *, stay: bool = False) -> Rows:
-    """Read an array, a list, a tensor, or any dataframe or series, without copying what need not be copied.
+    """Read an array, a list, a tensor, or any dataframe or series, without needless copies.
 
-    A tensor on a device comes to the host unless it may `stay` there.
+    A tensor on a device is copied to the host, unless `stay` is true.
     """
     names = None
     if isinstance(x, (str, PathLike)):
         raise TypeError(
-            f"{name} holds strings, but real numbers are needed: convert it first, or read a file by "
+            f"{name} holds strings, but real numbers are needed: convert it first, or read a file with "
             f"outvote.scan({str(x)!r})"
         )
     if isinstance(x, np.ma.MaskedArray):
@@ -55,15 +55,15 @@ def read(x: Any, name: str, *, stay: bool = False) -> Rows:
         }.get(values.dtype.kind, f"{values.dtype} values")
         raise TypeError(f"{name} holds {found}, but real numbers are needed: convert it first")
     if values.ndim == 0:
-        raise ValueError(f"{name}={values.item()!r} is a single number, but rows are needed: a sequence of numbers")
+        raise ValueError(f"{name}={values.item()!r} is a single number, but rows are needed: give a list of numbers")
     return Rows(values, names)
 
 
 def read_rows(x: Any, name: str, *, stay: bool = False) -> NDArray[Any]:
-    """Read a sample of numbers (1-D) or of vectors (2-D) as floats, one row each."""
+    """Read a sample of numbers (1-D) or of vectors (2-D, one per row) as floats."""
     values = read(x, name, stay=stay).values
     if values.ndim > 2:
-        raise ValueError(f"{name} has shape {values.shape}: a sample is 1-D (numbers) or 2-D (one vector a row)")
+        raise ValueError(f"{name} has shape {values.shape}: a sample is 1-D (numbers) or 2-D (one vector per row)")
     if values.ndim == 2 and not values.shape[1]:
         raise ValueError(f"{name} has shape {values.shape}: its rows are empty")
     check_rows(len(values), name)
@@ -73,9 +73,9 @@ def read_rows(x: Any, name: str, *, stay: bool = False) -> NDArray[Any]:
 def read_columns(
     x: Any, name: str, axis: Any, *, stay: bool = False, flatten: bool = False, floats: bool = False
 ) -> Rows:
-    """Read a sample whose rows run along an axis, with rows first; every other index is a column.
+    """Read a sample with rows along `axis`, and return it with rows first; all other axes are columns.
 
-    With `flatten`, axis None makes one column of all values; with `floats`, integers become floats.
+    With `flatten`, axis None puts all values into one column; with `floats`, integers become floats.
     """
     values, names = read(x, name, stay=stay)
     if flatten and axis is None:
@@ -94,7 +94,7 @@ def read_columns(
 
 
 def _axis_of(axis: Any, shape: Sequence[int], name: str, none: str) -> int:
-    """Return the axis along which the rows run, or say what is wrong with it; `none` says what None is for."""
+    """Return the axis of the rows as an int, or raise an error; `none` says in the error what None is for."""
     if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
         raise TypeError(f"axis={axis!r} must be an integer, or None {none}")
     if not -len(shape) <= axis < len(shape):
@@ -109,7 +109,7 @@ def _as_floats(values: Any) -> Any:
 
 
 def _from_frame(x: Any, name: str) -> tuple[Any, tuple[str, ...] | None]:
-    """Turn a dataframe or series of any library into an array; pass anything else through."""
+    """Return a dataframe or series of any library as an array, with its names; return anything else unchanged."""
     import narwhals as nw
 
     native = nw.from_native(x, pass_through=True, allow_series=True)
@@ -131,14 +131,14 @@ def _from_frame(x: Any, name: str) -> tuple[Any, tuple[str, ...] | None]:
 
 
 def _floats(column: Any, name: str) -> Any:
-    """Cast a column of numbers with gaps, or of Python objects, to floats with NaN."""
+    """Return a column of numbers with missing values, or of Python objects, as floats with NaN."""
     import narwhals as nw
 
     try:
         if column.dtype == nw.Object and any(isinstance(item, (str, bytes)) for item in column.to_list()):
             raise TypeError("some are strings")
         return column.cast(nw.Float64())
-    except Exception as error:  # every library has its own
+    except Exception as error:  # every library has its own exceptions
         raise TypeError(
             f"{name} has a column {column.name!r} of mixed values, but real numbers are needed ({error})"
         ) from None

@@ -1,7 +1,7 @@
-"""Rows that are torch tensors: those on the processor are numpy arrays too, those on a device stay there.
+"""Read torch tensors: tensors on the CPU become numpy arrays without a copy, tensors on a device stay there.
 
-Only `namespace` needs array-api-compat, and only for a tensor on a device. What an estimator computes for each row or
-block is written against the array API; what is left, a value for each block, comes to the host, where it is voted on.
+Only `namespace` needs array-api-compat, and only for a tensor on a device. The work on rows and blocks uses the array
+API; the block values are then copied to the host, where they vote.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether this is a torch tensor; torch is not imported to find out."""
+    """Return whether `x` is a torch tensor, without importing torch."""
     return type(x).__module__.partition(".")[0] == "torch" and hasattr(x, "detach")
 
 
 def on_device(x: Any) -> bool:
-    """Whether numpy cannot see the memory of a tensor."""
+    """Return whether `x` is a tensor whose memory numpy cannot use."""
     return is_tensor(x) and x.device.type != "cpu"
 
 
 def read_tensor(x: Any, name: str) -> Any:
-    """Return a tensor's numbers without its history: as numpy, without a copy, or as a tensor if numpy can't see it."""
+    """Return a tensor detached from its graph: as a numpy array without a copy, or, on a device, as a tensor."""
     if x.dtype.is_complex or x.is_sparse or x.is_quantized:
         found = "complex numbers" if x.dtype.is_complex else f"a {x.layout} tensor of {x.dtype}"
         raise TypeError(f"{name} holds {found}, but dense real numbers are needed: convert it first")
@@ -36,7 +36,7 @@ def read_tensor(x: Any, name: str) -> Any:
 
 
 def namespace(x: Any) -> Any:
-    """Return the functions of the array API for an array: numpy, or array-api-compat's for its library."""
+    """Return the array API namespace of an array: numpy, or that of array-api-compat for its library."""
     if isinstance(x, np.ndarray):
         return np
     try:
@@ -54,35 +54,35 @@ def to_host(x: Any) -> NDArray[Any]:
 
 
 def like(values: Any, x: Any) -> Any:
-    """Put a numpy array where `x` is."""
+    """Return a numpy array on the device of `x`."""
     return values if isinstance(x, np.ndarray) else namespace(x).asarray(np.ascontiguousarray(values), device=x.device)
 
 
 def rows_of(x: Any, rows: NDArray[Any] | slice) -> Any:
-    """Take rows by their numbers, in a numpy array, or a slice of them."""
+    """Return rows of `x`, given a numpy array of row numbers or a slice."""
     if isinstance(rows, slice) or isinstance(x, np.ndarray):
         return x[rows]
     return namespace(x).take(x, like(rows, x), axis=0)
 
 
 def median(x: Any) -> Any:
-    """Take numpy's median over the first axis."""
+    """Return the median over the first axis, as numpy defines it."""
     if isinstance(x, np.ndarray):
         return np.median(x, axis=0)
     if x.ndim > 1:
         ordered = namespace(x).sort(x, axis=0)
         return ordered[(len(x) - 1) // 2] / 2 + ordered[len(x) // 2] / 2
-    below = x.median()  # selected, not sorted; torch takes the lower of two
+    below = x.median()  # faster than a sort; torch returns the lower of the two middle values
     return below if len(x) % 2 else below / 2 - (-x).median() / 2
 
 
 def moved_to(x: Any, value: Any) -> Any:
-    """Put a numpy array where the tensor `x` is; leave anything else as it is."""
+    """Return a numpy array as a tensor on the device of `x`, and any other value unchanged."""
     return x.new_tensor(value, dtype=_double(x)) if isinstance(value, np.ndarray) else value
 
 
 def _double(x: Any) -> Any:
-    """float64, where the device knows it."""
+    """Return float64, or float32 if the device has no float64."""
     import torch
 
     return torch.float32 if x.device.type == "mps" else torch.float64

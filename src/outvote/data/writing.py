@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Write files completely or not at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a name beside `path` to write to; it takes the place of `path` once all went well.
+    """Yield a temporary path beside `path`, which is renamed to `path` if no error occurs.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> Path:
-    """Write a text file in UTF-8."""
+    """Write a text file in UTF-8, and return its path."""
     with whole(path) as partial:
         partial.write_text(text, encoding="utf-8")
     return Path(path)

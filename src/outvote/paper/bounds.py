@@ -1,4 +1,4 @@
-"""The paper's propositions, theorems and remarks as certificates; import it as `outvote.paper`."""
+"""Compute the paper's bounds as certificates; import this module as `outvote.paper`."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from outvote.paper.mappings import (
 
 @dataclass(frozen=True)
 class _Statement:
-    """Where a statement comes from and what it is about."""
+    """A statement of the paper: its title, its claims, and the samples and degrees that it covers."""
 
     title: str
     claims: tuple[int, ...]
     layout: str = "single"
     samples: tuple[int, float] = (1, 1)
-    degree: int | None = None  # None: the caller must say
+    degree: int | None = None  # None: the caller must give it
     degree_free: bool = False
 
     @property
@@ -54,8 +54,8 @@ _STATEMENTS = {
 
 _UNPROVED = {
     "mou-minimizer": "the paper's proof takes a union bound over the sample's own classes without symmetrisation",
-    "mou-descent": "it rests on Theorem mou_min, which is not proved, and averages over partitions in a way "
-    "that does not follow from a bound for each of them",
+    "mou-descent": "the paper's proof uses Theorem mou_min, which is not proved, and averages over partitions in a way "
+    "that does not follow from a bound for each partition",
 }
 
 _EMPTY = (0.0, -math.inf)
@@ -65,13 +65,13 @@ def _read_degrees(statement: str, degree: Counts | None, n_samples: int) -> tupl
     spec = _STATEMENTS[statement]
     if degree is None:
         if spec.degree is None:
-            raise ValueError(f"{statement!r} needs degree, the rows a kernel takes: 2 for pairs")
+            raise ValueError(f"{statement!r} needs degree, the number of rows a kernel takes: degree=2 for pairs")
         return (spec.degree,) * n_samples
     degrees = whole_numbers(degree, "degree", 1)
     if len(degrees) != n_samples:
-        raise ValueError(f"degree={degree!r} has {len(degrees)} entries for {n_samples} samples")
+        raise ValueError(f"degree={degree!r} has {len(degrees)} entries for {n_samples} samples: give one per sample")
     if not spec.degree_free and set(degrees) != {spec.degree}:
-        raise ValueError(f"degree={degree!r}: {statement!r} is about degree {spec.degree}; use 'mou' or 'mou-multi'")
+        raise ValueError(f"degree={degree!r}: {statement!r} holds for degree {spec.degree}; use 'mou' or 'mou-multi'")
     return degrees
 
 
@@ -96,7 +96,7 @@ def _read_log_delta(delta: float | None, log_delta: float | None, confidence: fl
 
 @dataclass(frozen=True)
 class _Case:
-    """A statement with the arguments it is asked for, checked."""
+    """A statement with its checked arguments."""
 
     statement: str
     claim: int
@@ -158,18 +158,18 @@ def _misfit_note(case: _Case, counts: tuple[int, ...]) -> str:
     most = largest_contamination(case.sizes, case.degrees, case.spec.layout, case.mapping)
     name = case.mapping if isinstance(case.mapping, str) else "given"
     if most is None:
-        works = "leaves no room for this degree even without outliers: take another mapping"
+        works = "makes blocks too small for this degree even without outliers: use another mapping"
     else:
         where = " in each sample" if case.spec.layout == "full" else ""
-        works = f"has room for at most {most} corrupt rows{where}"
+        works = f"allows at most {most} corrupt rows{where}"
     return (
-        f"{max(counts)} blocks leave {rows} row(s) for a kernel of degree {max(case.degrees)}; "
+        f"{max(counts)} blocks have {rows} row(s) each, for a kernel of degree {max(case.degrees)}; "
         f"the {name} mapping {works}"
     )
 
 
 def _class_size(statement: str, vc_dim: float | None, covering: tuple[float, float] | None, n: int) -> float:
-    """What the size of the class of losses adds to log(1/δ)."""
+    """Return the term that the size of the class of losses adds to log(1/δ)."""
     if statement in _UNPROVED:
         if vc_dim is None or not 1 <= vc_dim < math.inf:
             raise ValueError(f"vc_dim={vc_dim}: {statement!r} needs the VC dimension of the class, at least 1")
@@ -180,7 +180,7 @@ def _class_size(statement: str, vc_dim: float | None, covering: tuple[float, flo
         log_balls = covering[1] / 2 * math.log(n) + math.log(covering[0])
         if log_balls < 0:
             raise ValueError(
-                f"covering={covering} makes fewer than one ball of radius 1/sqrt(n): take C_G of at least "
+                f"covering={covering} gives fewer than one ball of radius 1/sqrt(n): use a C_G of at least "
                 f"{n ** (-covering[1] / 2):.3g}"
             )
         return log_balls
@@ -188,7 +188,7 @@ def _class_size(statement: str, vc_dim: float | None, covering: tuple[float, flo
 
 
 def _outlier_budget(growth: tuple[float, float], case: _Case) -> float:
-    """Σ_s C_O²·n^α_O, the number of outliers that the growth assumption allows."""
+    """Return Σ_s C_O²·n^α_O, the number of outliers that the growth assumption allows."""
     factor, exponent = growth
     if not (1 <= factor < math.inf and 0 <= exponent < 1):
         raise ValueError(f"growth={growth}: (C_O, alpha_O) needs C_O >= 1 and 0 <= alpha_O < 1, as in (1, 0.5)")
@@ -196,7 +196,7 @@ def _outlier_budget(growth: tuple[float, float], case: _Case) -> float:
     if most > each:
         raise ValueError(
             f"growth={growth} allows {each:.6g} outliers, fewer than n_outliers={most}: "
-            f"take C_O of at least {math.sqrt(most / case.n**exponent) * (1 + 1e-12):.15g}"
+            f"use a C_O of at least {math.sqrt(most / case.n**exponent) * (1 + 1e-12):.15g}"
         )
     return float(len(case.sizes) * each)
 
@@ -221,9 +221,9 @@ def _check(
     fewest, most = spec.samples
     if not fewest <= len(sizes) <= most:
         wanted = f"{fewest}" if fewest == most else f"{fewest} or more"
-        raise ValueError(f"n={n!r} is {len(sizes)} sample(s): {statement!r} is about {wanted}")
+        raise ValueError(f"n={n!r} gives {len(sizes)} sample(s), but {statement!r} needs {wanted}")
     if statement == "standard" and any(outliers):
-        raise ValueError(f"n_outliers={n_outliers!r}: 'standard' allows none; use 'mom'")
+        raise ValueError(f"n_outliers={n_outliers!r}: 'standard' allows no outliers; use 'mom'")
     if not 0 <= scale < math.inf:
         raise ValueError(f"scale={scale} must be finite and at least 0")
     degrees = _read_degrees(statement, degree, len(sizes))
@@ -234,7 +234,7 @@ def _check(
 
 
 def _first_claim(case: _Case) -> FirstClaim | None:
-    """The range and block counts of a bound for finite variance, or None for light tails."""
+    """Return the range and the numbers of blocks of a bound for finite variance, or None for light tails."""
     if case.statement == "standard":
         return FirstClaim((1,), case.sizes, (1.0,), 1, 1 - case.n / 2, 0.0)
     if case.claim == 1 and not case.spec.is_learning:
@@ -255,7 +255,7 @@ def _heavy_radius(case: _Case, c: Constants[float], terms: int, delivered: float
 
 
 def _light_unit(case: _Case, c: Constants[float]) -> float:
-    """Radius of the second claim at L = 1."""
+    """Return the radius of the second claim at L = 1."""
     tuples = min(n / d for n, d in zip(case.sizes, case.degrees, strict=True))
     factor = 8 if case.statement == "mou2-diagonal" else 4
     return factor * case.scale * c.Gamma / math.sqrt(tuples)
@@ -278,7 +278,7 @@ def bound(
     covering: tuple[float, float] | None = None,
     clamp: bool = False,
 ) -> Certificate:
-    """One of the paper's bounds, with the range in which it holds.
+    """Return one of the paper's bounds, with the range of δ in which it holds.
 
     ================  =====  ==========================================  =====================================
     statement         claim  radius                                      K; range of δ
@@ -296,57 +296,57 @@ def bound(
     entropy           1      2/√n + 4√2·M·Γ·√((r/2·log n +               ⌈αn⌉; ]0, e^(-4nα)]
                              log(C_G/δ))/n)
     mou-minimizer     1      8√2·M·Γ·√((V(1 + log n) + L)/n)             ⌈αn⌉; ]0, e^(-4nα)]
-    mou-descent       1      the same                                    the same
+    mou-descent       1      that of mou-minimizer                       those of mou-minimizer
     ================  =====  ==========================================  =====================================
 
-    All are *certified* in range but the last two (Theorems `mou_min` and `alg`), which are *as stated*.
+    In their range all are *certified*, except the last two (Theorems `mou_min` and `alg`), which are *as stated*.
 
     Parameters
     ----------
     statement : str
-        A row of the table. `entropy` bounds sup |MoU - risk| over a class, `mou-minimizer` and `mou-descent`
-        the excess risk; the others the error of an estimate.
+        A line of the table. `entropy` bounds sup |MoU - risk| over a class, `mou-minimizer` and `mou-descent`
+        bound the excess risk, and the others the error of an estimate.
     claim : int, optional
-        1: finite variance; 2: light tails; 3: expected error, light tails. The first if left out.
+        1: finite variance; 2: light tails; 3: expected error, light tails. The first claim by default.
     n, n_outliers : int or sequence of int
         Rows (n) and outliers among them (n_O), one per sample.
     delta, log_delta, confidence : float
-        Exactly one: δ, log δ or 1 - δ. None of them for claim 3.
+        Give exactly one: δ, log δ or 1 - δ. For claim 3 give none of them.
     mapping : str or callable
         α, see `alpha`.
     scale : float
         Claim 1: σ of a mean, Σ of a U-statistic (the root of `sigma2`). Claims 2 and 3: ρ of sub-Gaussian
         centred rows for `mom`, else M with |h| ≤ M on clean rows. Learning: M with losses in [0, M].
     degree : int or sequence of int
-        Rows the kernel takes from each sample (d), where it is not 1 (2 when learning).
+        How many rows the kernel takes from each sample (d), if it is not 1 (2 for learning).
     growth : (float, float), optional
-        (C_O, α_O) with n_O ≤ C_O²·n^α_O in every sample, for claim 3. Without it n_O stands for C_O²·n^α_O,
+        (C_O, α_O) with n_O ≤ C_O²·n^α_O in every sample, for claim 3. Without it C_O²·n^α_O is replaced by n_O,
         the tightest choice: 4√α replaces 4·C_O·Δ/n^((1-α_O)/2).
     vc_dim : float
         VC dimension (V), for `mou-minimizer` and `mou-descent`.
     covering : (float, float)
         (C_G, r): C_G·ζ^(-r) balls of radius ζ = 1/√n in sup norm cover the losses, for `entropy`.
     clamp : bool
-        Where δ is too large for the range, deliver the range's largest δ instead: a higher confidence.
+        If δ is too large for the range, use the largest δ of the range instead, which is a higher confidence.
 
     Returns
     -------
     Certificate
-        `radius` is infinite and `provenance` "none" when δ is out of range or the blocks are smaller than the
-        degree; `note` says what would work. `log_delta_range` counts the degree in; an empty range has its
-        ends in the wrong order. Claim 3 carries no confidence: `log_delta` is 0 (δ = 1, confidence 0) and
-        `log_delta_range` None.
+        `radius` is infinite and `provenance` is "none" if δ is out of range or the blocks are smaller than the
+        degree; `note` says what would work. `log_delta_range` takes the degree into account; an empty range has
+        its ends in the wrong order. Claim 3 has no confidence: `log_delta` is 0 (δ = 1, confidence 0) and
+        `log_delta_range` is None.
 
     Notes
     -----
     *Claim 1.* The paper's 2^(1/x) ≤ 1/x² fails for x = (2η - 1)/(2η) < 1/4. Chernoff's bound gives
-    exp(-ηK·KL(x‖p)), and KL(x‖x²/e) ≥ x for x ≤ 1/2, whence the same radius. *Claim 2.* Hoeffding's inequality
+    exp(-ηK·KL(x‖p)), and KL(x‖x²/e) ≥ x for x ≤ 1/2, which gives the same radius. *Claim 2.* Hoeffding's inequality
     for U-statistics has ⌊B/d⌋ where the paper writes B/d. With b = ⌊n/(Kd)⌋ ≥ n/(2Kd) the failure probability
     is at most exp(K(4η - 1)log(2)/2 - 4KbdL/n) ≤ δ as soon as L ≥ 1.04·K, which the range implies. Without
-    outliers δ ≤ 1/e is asked for. *Several samples.* Hoeffding's average over disjoint tuples gives
+    outliers δ must be at most 1/e. *Several samples.* Hoeffding's average over disjoint tuples gives
     `mou-multi` half the radius of `mou2-diagonal` in claims 2 and 3. Unequal samples need one K on the diagonal
-    and min n_s for n. *`mou2`* is the paper's for p = 2 samples, of any degrees, with e^(-n/β_X) where it prints
-    e^(-nβ_X); for p > 2 the error splits into p conditional averages instead of two.
+    and min n_s for n. *`mou2`* is the paper's bound for p = 2 samples of any degrees, with e^(-n/β_X) where the paper
+    prints e^(-nβ_X); for p > 2 the error is split into p conditional averages instead of two.
 
     Examples
     --------
@@ -354,9 +354,9 @@ def bound(
     >>> c.provenance, c.n_blocks, round(float(c.radius), 2)
     ('certified', 205, 3.44)
     >>> bound("mom", claim=1, n=1000, n_outliers=50, delta=0.01).note
-    'delta is out of range: it covers delta in [2.0e-98, 1.7e-18]; clamp=True delivers a higher confidence'
+    'delta is out of range: the bound covers delta in [2.0e-98, 1.7e-18]; clamp=True gives a higher confidence'
     >>> print(bound("mou", claim=2, n=1000, n_outliers=200, degree=2, delta=1e-300).note)
-    572 blocks leave 1 row(s) for a kernel of degree 2; the harmonic mapping has room for at most 166 corrupt rows
+    572 blocks have 1 row(s) each, for a kernel of degree 2; the harmonic mapping allows at most 166 corrupt rows
     """
     case = _check(statement, claim, n, n_outliers, mapping, scale, degree, (delta, log_delta, confidence))
     _check_unused(case, statement, growth=growth, vc_dim=vc_dim, covering=covering)
@@ -373,7 +373,7 @@ def bound(
     if case.claim == 3:
         start = 4 * c.Delta**2 * budget if budget is not None and any(case.outliers) else -high
         radius = _light_unit(case, c) * (math.sqrt(start) + math.sqrt(math.pi) / 2)
-        return case.certificate(radius, "certified", 0.0, least, None, ["bounds the expected error, not a probability"])
+        return case.certificate(radius, "certified", 0.0, least, None, ["the radius bounds the expected error"])
 
     delivered = settle(case.requested, low, high, clamp)
     if delivered is None:
@@ -381,7 +381,7 @@ def bound(
         return case.certificate(math.inf, "none", case.requested, None if plan else least, (low, high), [note])
     notes = []
     if delivered < case.requested:
-        notes.append(f"a higher confidence than asked for: {range_text(low, high)}")
+        notes.append(f"the confidence is higher than requested: {range_text(low, high)}")
     counts = plan.counts(delivered) if plan else least
     if any(rows // k == d > 1 for rows, k, d in zip(case.sizes, counts, case.degrees, strict=True)):
         notes.append("blocks hold only as many rows as the kernel takes")
@@ -397,21 +397,21 @@ def bound(
         radius *= 2
         notes.append(_UNPROVED[statement])
     if radius >= trivial:
-        notes.append(f"no better than the trivial {trivial:g}")
+        notes.append(f"the radius is no better than the trivial bound {trivial:g}")
     provenance: Provenance = "as stated" if statement in _UNPROVED else "certified"
     return case.certificate(radius, provenance, delivered, counts, (low, high), notes)
 
 
 def _check_unused(case: _Case, statement: str, **options: object) -> None:
-    """Refuse an option that the statement does not use."""
+    """Raise an error for an option that the statement does not use."""
     used = {"growth": case.claim == 3, "vc_dim": statement in _UNPROVED, "covering": statement == "entropy"}
     for name, value in options.items():
         if value is not None and not used[name]:
-            raise ValueError(f"{name}={value} has no part in claim {case.claim} of {statement!r}: leave it out")
+            raise ValueError(f"{name}={value} is not used by claim {case.claim} of {statement!r}: leave it out")
 
 
 def _out_of_range_note(requested: float, low: float, high: float) -> str:
     note = f"delta is out of range: {range_text(low, high)}"
     if low > high:
         return note
-    return note + ("; clamp=True delivers a higher confidence" if requested > high else "; take a larger delta")
+    return note + ("; clamp=True gives a higher confidence" if requested > high else "; use a larger delta")

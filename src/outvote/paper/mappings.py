@@ -1,7 +1,7 @@
-"""The paper's mappings α, the constants they give, and the numbers of blocks; import it as `outvote.paper`.
+"""The paper's mappings α, the constants and the numbers of blocks; import this module as `outvote.paper`.
 
-Outliers can hit at most a share u(ε) = ε/α(ε) of K ≥ αn blocks. All the constants are functions of u, so
-their limits at ε = 0 are those of u.
+Outliers can be in at most a share u(ε) = ε/α(ε) of K ≥ αn blocks. All constants are functions of u, so their
+limits at ε = 0 follow from the limit of u.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _LAYOUTS = ("single", "full", "diagonal")
 
 @dataclass(frozen=True)
 class Constants(Generic[T]):
-    """The functions of ε that shape the bounds (the paper's Assumption on α, and its Table 1).
+    """The functions of ε in the bounds (the paper's Assumption on α, and its Table 1).
 
-    With u = ε/α: ``alpha`` is α, ``eta`` η = 1 - u the share of blocks sure to be clean, ``beta``
-    β = 2/(1 - 2u), ``gamma`` γ = (1 - u)/(1 - 2u)^(3/2), ``Gamma`` Γ = 1/√(1 - 2u), ``Delta`` Δ = 1/√u.
+    With u = ε/α: ``alpha`` is α; ``eta`` is η = 1 - u, the share of blocks that are surely clean; ``beta`` is
+    β = 2/(1 - 2u); ``gamma`` is γ = (1 - u)/(1 - 2u)^(3/2); ``Gamma`` is Γ = 1/√(1 - 2u); ``Delta`` is Δ = 1/√u.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Constants(Generic[T]):
 
 
 def alpha(mapping: AlphaMapping, epsilon: Any) -> Any:
-    """Value of a mapping, checked: 2ε < α(ε) < 1 (0 ≤ α < 1 at ε = 0).
+    """Return the value of a mapping, and check that 2ε < α(ε) < 1 (0 ≤ α < 1 at ε = 0).
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def alpha(mapping: AlphaMapping, epsilon: Any) -> Any:
     Returns
     -------
     float, Fraction or ndarray
-        α(ε): a Fraction when `epsilon` is one and the mapping is rational, an array for an array.
+        α(ε): a Fraction if `epsilon` is a Fraction and the mapping is rational, an array for an array.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def alpha(mapping: AlphaMapping, epsilon: Any) -> Any:
     if not callable(function):
         raise ValueError(f"mapping={mapping!r} must be one of {', '.join(map(repr, MAPPINGS))} or a callable")
     if not 0 <= epsilon < 0.5:
-        raise ValueError(f"epsilon={epsilon} must lie in [0, 0.5): blocks need a clean majority")
+        raise ValueError(f"epsilon={epsilon} must lie in [0, 0.5): the clean blocks must be in the majority")
     try:
         value = function(epsilon)
     except TypeError:  # a ufunc does not take a Fraction
@@ -104,20 +104,20 @@ def alpha(mapping: AlphaMapping, epsilon: Any) -> Any:
         value = float(value)
     if not (2 * epsilon < value < 1 or 0 == epsilon <= value < 1):
         raise ValueError(
-            f"mapping gives alpha({float(epsilon):g}) = {float(value):g}, but must lie "
+            f"mapping gives alpha({float(epsilon):g}) = {float(value):g}, but alpha must lie "
             f"strictly between 2*epsilon = {2 * float(epsilon):g} and 1"
         )
     return value
 
 
 def _hit_share(mapping: AlphaMapping, epsilon: float | Fraction) -> float:
-    """u(ε) = ε/α(ε) = 1 - η(ε), by its right limit at ε = 0."""
+    """Return u(ε) = ε/α(ε) = 1 - η(ε), or its right limit at ε = 0."""
     value = alpha(mapping, epsilon)
     if isinstance(mapping, str):
         return float(_HIT_SHARES[mapping](epsilon))
     if value > 0:
         return float(epsilon / value)
-    # Without outliers every share below 1/2 gives true bounds, so a limit to three digits is enough.
+    # Without outliers every share below 1/2 gives valid bounds, so three digits of the limit are enough.
     near, nearer = (e / float(alpha(mapping, e)) for e in (1e-9, 1e-12))
     if abs(near - nearer) > 1e-3 or nearer > 0.499:
         raise ValueError(
@@ -134,7 +134,7 @@ def constants(
     epsilon: Sequence[float] | NDArray[Any], mapping: AlphaMapping = ...
 ) -> Constants[NDArray[np.float64]]: ...
 def constants(epsilon: Any, mapping: AlphaMapping = "harmonic") -> Constants[Any]:
-    """All the constants of a mapping at ε, with their right limits at ε = 0.
+    """Return all constants of a mapping at ε, or their right limits at ε = 0.
 
     Parameters
     ----------
@@ -172,9 +172,9 @@ def constants(epsilon: Any, mapping: AlphaMapping = "harmonic") -> Constants[Any
 
 
 def range_size(epsilon: Any, n: int, mapping: AlphaMapping = "harmonic") -> Any:
-    """Length of the range of log δ in the first claims: s(ε) = n(1 - α)(α - 2ε)/(2α).
+    """Return the length of the range of log δ in the first claims: s(ε) = n(1 - α)(α - 2ε)/(2α).
 
-    It grows with α up to √(2ε), the geometric mapping, and falls beyond: ∂s/∂α = n(2ε - α²)/(2α²), while
+    It grows with α up to √(2ε), the geometric mapping, and falls beyond: ∂s/∂α = n(2ε - α²)/(2α²). The constant
     γ always falls: ∂γ²/∂α = -2ε(2α - ε)(α - ε)/(α - 2ε)⁴ (the paper's three formulas, corrected).
 
     Parameters
@@ -207,7 +207,7 @@ def whole_numbers(value: Any, name: str, least: int) -> tuple[int, ...]:
         items = tuple(operator.index(v) for v in np.atleast_1d(np.asarray(value, dtype=object)))
     except TypeError:
         raise ValueError(
-            f"{name}={value!r} must be whole numbers, one per sample; a fraction f of n rows is int(f * n)"
+            f"{name}={value!r} must be whole numbers, one per sample; for a fraction f of n rows give int(f * n)"
         ) from None
     if not items or min(items) < least:
         raise ValueError(f"{name}={value!r} must be at least {least} in every sample")
@@ -226,7 +226,7 @@ def read_samples(n: Counts, n_outliers: Counts) -> tuple[tuple[int, ...], tuple[
 
 
 def contamination(sizes: Sequence[int], outliers: Sequence[int], layout: str) -> Fraction:
-    """ε of one sample, Σ n_O/min n of the diagonal, or ε̃ = 1 - ∏(1 - ε_s) of the complete grid."""
+    """Return ε of one sample, Σ n_O/min n of the diagonal, or ε̃ = 1 - ∏(1 - ε_s) of the complete grid."""
     if layout not in _LAYOUTS:
         raise ValueError(f"layout={layout!r} must be one of {', '.join(map(repr, _LAYOUTS))}")
     if layout == "single" and len(sizes) > 1:
@@ -252,7 +252,7 @@ def contamination(sizes: Sequence[int], outliers: Sequence[int], layout: str) ->
 
 
 def _smallest_count(mapping: AlphaMapping, epsilon: Fraction, n: int, power: int) -> int:
-    """Smallest K ≥ 1 with K^power ≥ α(ε)·n^power, in integers where α is rational or geometric."""
+    """Return the smallest K ≥ 1 with K^power ≥ α(ε)·n^power, in exact arithmetic if α is rational or geometric."""
     if mapping == "geometric":
         value, power = 2 * epsilon, 2 * power
     else:
@@ -274,7 +274,7 @@ def smallest_counts(
 
 @dataclass(frozen=True)
 class FirstClaim:
-    """First claims: K_s = ⌈β_s·log(terms/δ)⌉, within [least, most] for log δ within [low, high]."""
+    """Blocks of the first claims: K_s = ⌈β_s·log(terms/δ)⌉ is in [least, most] for log δ in [low, high]."""
 
     least: tuple[int, ...]
     most: tuple[int, ...]
@@ -285,7 +285,7 @@ class FirstClaim:
 
     def counts(self, log_delta: float) -> tuple[int, ...]:
         log_inverse = math.log(self.terms) - log_delta
-        # The exact ceiling lies within the limits; floats may miss them by one.
+        # The exact ceiling lies within the limits, but rounding may move it outside by one.
         return tuple(
             min(max(math.ceil(beta * log_inverse), least), most)
             for beta, least, most in zip(self.betas, self.least, self.most, strict=True)
@@ -317,7 +317,7 @@ def first_claim(
 
 
 def settle(log_delta: float, low: float, high: float, clamp: bool = False) -> float | None:
-    """The log δ to deliver: the one asked for, the nearest smaller one when clamping, or none."""
+    """Return the requested log δ if it is in the range; if it is too large and `clamp`, the largest; else None."""
     if log_delta > high and (clamp or log_delta - high <= 1e-12 * abs(high)):
         log_delta = high
     if low > log_delta and low - log_delta <= 1e-12 * abs(low):
@@ -326,7 +326,7 @@ def settle(log_delta: float, low: float, high: float, clamp: bool = False) -> fl
 
 
 def _power_of_ten(log_delta: float, up: bool) -> str:
-    """δ to two digits, rounded into the range, also where exp underflows."""
+    """Return δ to two digits, rounded into the range; this works even if exp underflows."""
     if not math.isfinite(log_delta) or log_delta == 0:
         return "1" if log_delta == 0 else "0"
     exponent = math.floor(log_delta / math.log(10))
@@ -337,9 +337,9 @@ def _power_of_ten(log_delta: float, up: bool) -> str:
 
 def range_text(low: float, high: float) -> str:
     if low > high:
-        return "it covers no delta here"
+        return "the bound covers no delta here"
     opening = "]" if low == -math.inf else "["
-    return f"it covers delta in {opening}{_power_of_ten(low, True)}, {_power_of_ten(high, False)}]"
+    return f"the bound covers delta in {opening}{_power_of_ten(low, True)}, {_power_of_ten(high, False)}]"
 
 
 def block_count(
@@ -351,7 +351,7 @@ def block_count(
     log_delta: float | None = None,
     layout: str = "single",
 ) -> tuple[int, ...]:
-    """Numbers of blocks the paper prescribes, one per sample, in exact arithmetic.
+    """Return the numbers of blocks that the paper prescribes, one per sample, in exact arithmetic.
 
     ========  ====================================  ===================================================
     layout    claim 2                               claim 1
@@ -363,7 +363,7 @@ def block_count(
 
     For the complete grid of p samples ε̃ = 1 - ∏(1 - ε_s) and β_s = 9p²η²/(2η_s(2η - 1)²) with
     η_s = 1 - ε_s/α^(1/p): Prop. `mou_2sample` is p = 2, its Hoeffding remark p = 1. Without outliers a
-    mapping with α(0) = 0 gives one block. Whether the blocks can hold the kernel's degree is not checked.
+    mapping with α(0) = 0 gives one block. Blocks may be smaller than the kernel's degree: this is not checked.
 
     Parameters
     ----------
@@ -372,11 +372,11 @@ def block_count(
     mapping : str or callable
         α, see `alpha`.
     claim : {1, 2}
-        1: finite variance, K depends on δ. 2: light tails, it does not (and `log_delta` is ignored).
+        1: finite variance, K depends on δ. 2: light tails, K does not depend on δ (and `log_delta` is ignored).
     log_delta : float
         Natural logarithm of the failure probability (log δ), for claim 1.
     layout : {"single", "full", "diagonal"}
-        One sample, or several with all the tuples of blocks or the diagonal ones.
+        One sample, or several samples with all tuples of blocks or only the diagonal ones.
 
     Returns
     -------
@@ -393,7 +393,7 @@ def block_count(
     """
     sizes, outliers = read_samples(n, n_outliers)
     if claim not in (1, 2):
-        raise ValueError(f"claim={claim!r} must be 1 or 2 (claim 3 has the blocks of claim 2)")
+        raise ValueError(f"claim={claim!r} must be 1 or 2; for claim 3 use claim=2, which has the same blocks")
     if claim == 2:
         return smallest_counts(sizes, outliers, layout, mapping)
     plan = first_claim(sizes, outliers, (1,) * len(sizes), layout, mapping)
@@ -404,7 +404,7 @@ def block_count(
         raise ValueError(
             f"log_delta={log_delta:.6g} (10^{log_delta / math.log(10):.2f}) is outside claim 1: "
             f"{range_text(plan.low, plan.high)}, log10 {plan.low / math.log(10):.2f} to "
-            f"{plan.high / math.log(10):.2f}; take log_delta="
+            f"{plan.high / math.log(10):.2f}; use log_delta="
             f"{max(plan.low, min(plan.high, log_delta)):.6g}, or claim=2 for light tails"
         )
     return plan.counts(settled)
@@ -413,7 +413,7 @@ def block_count(
 def largest_contamination(
     sizes: Sequence[int], degrees: Sequence[int], layout: str, mapping: AlphaMapping
 ) -> int | None:
-    """Most outliers (in each sample of a grid, else in all) whose ⌈αn⌉ blocks still hold `degrees` rows."""
+    """Return the most outliers (per sample of a grid, else in all) whose ⌈αn⌉ blocks have `degrees` rows each."""
 
     def too_many(k: int) -> bool:
         outliers = [k] * len(sizes) if layout == "full" else [k] + [0] * (len(sizes) - 1)
@@ -430,10 +430,10 @@ def largest_contamination(
 def max_outliers(
     n: Counts, degree: Counts = 1, *, mapping: AlphaMapping = "harmonic", layout: str = "single"
 ) -> int | None:
-    """Most outliers for which the ⌈αn⌉ blocks of claim 2 hold `degree` rows each, for a nondecreasing α.
+    """Return the largest number of outliers for which the ⌈αn⌉ blocks of claim 2 have `degree` rows; α nondecreasing.
 
-    A block must hold d rows, so K ≤ ⌊n/d⌋. For pairs this leaves ε ≤ 1/6 (harmonic), 1/8 (geometric) or
-    0.219 (polynomial), and nothing for the arithmetic mapping.
+    A block must have d rows, so K ≤ ⌊n/d⌋. For pairs this allows ε ≤ 1/6 (harmonic), 1/8 (geometric) or
+    0.219 (polynomial), and no ε for the arithmetic mapping.
 
     Parameters
     ----------
@@ -444,12 +444,12 @@ def max_outliers(
     mapping : str or callable
         α, see `alpha`.
     layout : {"single", "full", "diagonal"}
-        As in `block_count`. The answer is per sample for "full", in all for "diagonal".
+        As in `block_count`. The number is per sample for "full", over all samples for "diagonal".
 
     Returns
     -------
     int or None
-        None when even clean samples get blocks that are too small.
+        None if even clean samples get blocks that are too small.
 
     Examples
     --------
@@ -458,6 +458,6 @@ def max_outliers(
     """
     sizes, degrees = whole_numbers(n, "n", 1), whole_numbers(degree, "degree", 1)
     if len(sizes) != len(degrees):
-        raise ValueError(f"degree={degree!r} has {len(degrees)} entries for {len(sizes)} samples")
+        raise ValueError(f"degree={degree!r} has {len(degrees)} entries for {len(sizes)} samples: give one per sample")
     contamination(sizes, (0,) * len(sizes), layout)
     return largest_contamination(sizes, degrees, layout, mapping)

@@ -14,7 +14,7 @@ Zetas = Sequence[float | Fraction] | Mapping[Any, float | Fraction]
 
 
 def _zetas(degrees: tuple[int, ...], zetas: Zetas) -> dict[tuple[int, ...], Fraction]:
-    """ζ by the tuple of numbers of shared variables, complete and nonnegative."""
+    """Return ζ by the tuple of numbers of shared variables; raise an error if one is missing or negative."""
     if isinstance(zetas, Mapping):
         given = {whole_numbers(key, "zetas key", 0): value for key, value in zetas.items()}
     elif len(degrees) == 1:
@@ -32,15 +32,15 @@ def _zetas(degrees: tuple[int, ...], zetas: Zetas) -> dict[tuple[int, ...], Frac
 
 
 def u_variance(sizes: Counts, degrees: Counts, zetas: Zetas) -> float:
-    """Exact variance of a U-statistic: Σ_{c≠0} ζ_c ∏_s C(d_s,c_s)C(n_s-d_s,d_s-c_s)/C(n_s,d_s).
+    """Return the exact variance of a U-statistic: Σ_{c≠0} ζ_c ∏_s C(d_s,c_s)C(n_s-d_s,d_s-c_s)/C(n_s,d_s).
 
-    One sample: the formula before Prop. `mou_1sample`; two of degrees (1, 1): the one before
-    Prop. `mou_2sample`.
+    For one sample this is the formula before Prop. `mou_1sample`; for two samples and degrees (1, 1) it is the
+    formula before Prop. `mou_2sample`.
 
     Parameters
     ----------
     sizes : int or sequence of int
-        Rows of each sample (n_s); the block sizes, for the variance of a block.
+        Rows of each sample (n_s), or rows of a block for the variance of a block.
     degrees : int or sequence of int
         Degrees of the kernel (d_s).
     zetas : sequence of float or mapping
@@ -53,7 +53,7 @@ def u_variance(sizes: Counts, degrees: Counts, zetas: Zetas) -> float:
 
     Examples
     --------
-    The variance kernel (x - x')²/2 under a standard normal law has ζ = (1/2, 2):
+    The variance kernel (x - x')²/2 on standard normal rows has ζ = (1/2, 2):
 
     >>> u_variance(10, 2, (0.5, 2.0))  # 2/(n - 1)
     0.2222222222222222
@@ -73,11 +73,11 @@ def u_variance(sizes: Counts, degrees: Counts, zetas: Zetas) -> float:
 
 
 def sigma2(degrees: Counts, zetas: Zetas) -> float:
-    """The constant with Var(U) ≤ Σ²/min(sizes): Σ² = ∏_s d_s! · Σ_{c≠0} ζ_c ∏_s C(d_s,c_s).
+    """Return the constant with Var(U) ≤ Σ²/min(sizes): Σ² = ∏_s d_s! · Σ_{c≠0} ζ_c ∏_s C(d_s,c_s).
 
-    One sample: Σ²(h) of Prop. `mou_1sample`. Degrees (1, …, 1): Σ²(H), the sum over nonempty subsets. In
-    general the weight of ζ_c in `u_variance` has, for each sample, a factor of at most C(d_s,c_s)·d_s!/n_s
-    where c_s ≥ 1 and of at most 1 where c_s = 0, and some c_s ≥ 1.
+    For one sample this is Σ²(h) of Prop. `mou_1sample`; for degrees (1, …, 1) it is Σ²(H), the sum over nonempty
+    subsets. The inequality holds because the weight of ζ_c in `u_variance` has, for each sample, a factor of at most
+    C(d_s,c_s)·d_s!/n_s if c_s ≥ 1 and of at most 1 if c_s = 0, and some c_s is at least 1.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Pictures, in scikit-learn's Display style. Matplotlib is imported when something is drawn."""
+"""Plots in the style of scikit-learn's Display classes. Matplotlib is imported when a plot is drawn."""
 
 from outvote.plotting.base import COLORS, LINES, legend_below, new_axes, new_panels, save
 from outvote.plotting.blocks import BlocksDisplay

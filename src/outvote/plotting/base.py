@@ -1,4 +1,4 @@
-"""What every picture shares: colours, line styles, new axes, legends, and saving."""
+"""Colours, line styles, new axes, legends and saving, for all plots."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 from outvote.data.writing import whole
 
-#: Readable in colour, in grey, and to the colour-blind: lightness differs as much as hue.
+#: Colours that differ in lightness as much as in hue, so that they are readable in grey and to the colour-blind.
 COLORS = {"robust": "#0b5394", "plain": "#c55a11", "blocks": "#5a5a5a", "band": "#cfe2f3"}
 
-#: Styles for several lines in one picture, told apart by their dashes where there is no colour.
+#: Styles for several lines in one plot; the dashes distinguish them without colour.
 LINES: tuple[dict[str, Any], ...] = (
     {"color": COLORS["robust"], "ls": "-", "lw": 2.0},
     {"color": COLORS["plain"], "ls": "--", "lw": 2.0},
@@ -46,7 +46,7 @@ def new_axes(ax: Any = None, *, figsize: tuple[float, float] = (7.0, 4.2)) -> An
 
 
 def new_panels(rows: int, columns: int, *, panel: tuple[float, float] = (4.0, 3.2)) -> list[Any]:
-    """Return the axes of a new figure, row by row; `panel` is the size of each in inches.
+    """Return the axes of a new figure, row by row; `panel` is the size of each panel in inches.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def new_panels(rows: int, columns: int, *, panel: tuple[float, float] = (4.0, 3.
 
 
 def legend_below(ax: Any) -> None:
-    """Put the legend under the axes, where it covers nothing.
+    """Put the legend below the axes, where it hides nothing.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def legend_below(ax: Any) -> None:
 
 
 def save(figure: Any, *paths: str | Path, dpi: int = 150) -> None:
-    """Write a figure, to one file or several, each whole or not at all, and close it.
+    """Write a figure to one or several files and close it; a file is written completely or not at all.
 
     Examples
     --------
@@ -94,10 +94,10 @@ def save(figure: Any, *paths: str | Path, dpi: int = 150) -> None:
     try:
         figure.set_dpi(dpi)
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # laid out once, for all files
+        figure.set_layout_engine("none")  # the layout is computed once for all files
         for path in paths:
             with whole(path) as partial:
-                # savefig would draw twice, first to lay out anew.
+                # savefig would draw twice, because it computes the layout again.
                 if partial.suffix == ".svg":
                     FigureCanvasSVG(figure).print_svg(partial, metadata={"Date": None})
                 elif partial.suffix == ".png":

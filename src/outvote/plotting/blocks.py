@@ -1,4 +1,4 @@
-"""A picture of how the blocks vote."""
+"""Plot the block values and their vote."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class BlocksDisplay:
-    """The block values in order, their median, the plain average, and what corrupt blocks could do.
+    """The sorted block values, their median, the plain average, and how far corrupt blocks can move the median.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class BlocksDisplay:
 
     @classmethod
     def from_estimate(cls, result: RobustEstimate, *, column: int = 0) -> BlocksDisplay:
-        """Take what is drawn from a result; `column` picks one of several, or one of two samples."""
+        """Return the display of a result; `column` picks one of several columns, or one of two samples."""
         plan, values = result.plan, result.block_values
         values = values if isinstance(values, tuple) else to_host(values)
         estimate: Any = to_host(result.estimate)
@@ -89,7 +89,7 @@ class BlocksDisplay:
         )
 
     def plot(self, ax: Any = None) -> BlocksDisplay:
-        """Draw; the axes are in ``ax_`` afterwards."""
+        """Draw the plot; its axes are in ``ax_`` afterwards."""
         ax = new_axes(ax)
         values, n_blocks, corrupt = self.block_values, len(self.block_values), self.n_corrupt
         ranks = np.arange(1, n_blocks + 1)
@@ -104,7 +104,7 @@ class BlocksDisplay:
                 high,
                 color=COLORS["band"],
                 zorder=0,
-                label=f"where the median stays, whatever {corrupt} blocks say",
+                label=f"range of the median, whatever the values of {corrupt} blocks",
             )
         ax.plot(values[~outer], ranks[~outer], "o", ms=4, color=COLORS["blocks"], label="blocks")
         if outer.any():
@@ -115,18 +115,18 @@ class BlocksDisplay:
                 ms=4,
                 mfc="white",
                 mec=COLORS["blocks"],
-                label=f"the {corrupt} outermost on each side",
+                label=f"the {corrupt} outermost blocks on each side",
             )
         ax.axvline(self.estimate, color=COLORS["robust"], lw=2, label=f"median {self.estimate:.4g}")
         ax.axvline(self.plain, color=COLORS["plain"], lw=2, ls="--", label=f"plain average {self.plain:.4g}")
         return self._finish(ax, values[~outer] if (~outer).sum() > 2 else values, outer)
 
     def _plot_votes(self, ax: Any, ranks: NDArray[np.int64], outer: NDArray[np.bool_]) -> BlocksDisplay:
-        """Draw a vote in which every value pulls: the values in order, the answer, and how far off it can be."""
+        """Draw a soft or clipped vote: the sorted values, the estimate and its interval."""
         values = self.block_values
         if self.interval is not None and np.isfinite(self.interval).all():
-            ax.axvspan(*self.interval, color=COLORS["band"], zorder=0, label="interval of the answer")
-        ax.plot(values, ranks, drawstyle="steps-post", color=COLORS["blocks"], lw=1.5, label="values in order")
+            ax.axvspan(*self.interval, color=COLORS["band"], zorder=0, label="interval of the estimate")
+        ax.plot(values, ranks, drawstyle="steps-post", color=COLORS["blocks"], lw=1.5, label="sorted values")
         ax.axvline(self.estimate, color=COLORS["robust"], lw=2, label=f"{self.vote} vote {self.estimate:.4g}")
         ax.axvline(self.plain, color=COLORS["plain"], lw=2, ls="--", label=f"plain average {self.plain:.4g}")
         return self._finish(ax, values[~outer] if (~outer).sum() > 2 else values, outer)
@@ -140,7 +140,7 @@ class BlocksDisplay:
         return self
 
     def _zoom(self, ax: Any, inner: NDArray[np.float64], outer: NDArray[np.bool_]) -> None:
-        """Where wild blocks would squeeze the others into a line, show the inner ones and say so."""
+        """If extreme blocks would squeeze the others into a line, show the inner ones and note how many are hidden."""
         values = self.block_values
         span = float(inner[-1] - inner[0])
         low = max(inner[0] - span, values[0] - span / 20)
@@ -152,7 +152,7 @@ class BlocksDisplay:
             if not low <= self.plain <= high:
                 beyond.append("the plain average")
             ax.annotate(
-                "outside the picture:\n" + "\n".join(beyond),
+                "outside the plot:\n" + "\n".join(beyond),
                 (0.99, 0.5),
                 xycoords="axes fraction",
                 ha="right",
@@ -172,4 +172,4 @@ def _check_column(column: int, n_columns: int) -> None:
     if not isinstance(column, numbers.Integral):
         raise TypeError(f"column={column!r} must be an integer")
     if not 0 <= column < n_columns:
-        raise ValueError(f"column={column!r} does not exist: there are {n_columns}, counted from 0")
+        raise ValueError(f"column={column!r} does not exist: there are {n_columns} columns, numbered from 0")

@@ -1,4 +1,4 @@
-"""Pictures of the paper's constants, and of the contaminations that its two-sample estimators accept."""
+"""Plot the paper's constants, and the contaminations that its two-sample estimators accept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outvote.plotting.base import LINES, new_axes, new_panels
 
 Floats = NDArray[np.float64]
 
-#: Quantity: title of its panel, name of its axis, and the largest value shown (None: all of them).
+#: For each quantity: the title of its panel, the name of its axis, and the largest value shown (None: no limit).
 _PANELS: dict[str, tuple[str, str, float | None]] = {
     "alpha": ("Share of rows turned into blocks", "α(ε) = K/n", 1.02),
     "gamma": ("Constant, finite variance", "γ(ε)", 30.0),
@@ -24,7 +24,7 @@ _PANELS: dict[str, tuple[str, str, float | None]] = {
     "Gamma_Delta": ("Constant, expected error", "Γ(ε)·Δ(ε)", 12.0),
     "beta": ("Blocks for each unit of log(1/δ)", "β(ε)", 60.0),
     "Delta": ("Root of blocks to outliers", "Δ(ε) = √(α/ε)", 6.0),
-    "eta": ("Share of blocks sure to be clean", "η(ε)", 1.02),
+    "eta": ("Share of blocks that are surely clean", "η(ε)", 1.02),
 }
 _MAIN = ("alpha", "gamma", "range_size", "Gamma_Delta")
 
@@ -33,8 +33,8 @@ _MAIN = ("alpha", "gamma", "range_size", "Gamma_Delta")
 class EnvelopeDisplay:
     """The paper's constants against the share of outliers ε, for several mappings α.
 
-    A mapping bounds the envelope 2ε < α(ε) < 1: more blocks make the constants γ and Γ smaller, and from
-    α = √(2ε) on shorten the range of confidences at which the bound holds.
+    A mapping satisfies 2ε < α(ε) < 1. More blocks make the constants γ and Γ smaller; from α = √(2ε) on
+    they shorten the range of confidences at which the bound holds.
 
     Parameters
     ----------
@@ -68,22 +68,22 @@ class EnvelopeDisplay:
         epsilon: Any = None,
         appendix: bool = False,
     ) -> EnvelopeDisplay:
-        """Compute what is drawn.
+        """Compute the curves of the plot.
 
         Parameters
         ----------
         mappings : sequence of str, or dict from name to mapping
-            Which α, by the paper's names, or your own callables by yours.
+            The mappings α: names of the paper, or a dict from your names to names or callables.
         n : int
             Rows.
         epsilon : array_like, optional
-            Shares of outliers, all in (0, 1/2); 200 of them between 0.001 and 0.499 if left out.
+            Shares of outliers, all in (0, 1/2); 200 shares between 0.001 and 0.499 by default.
         appendix : bool
-            Also β, Δ and η.
+            Whether to draw β, Δ and η, too.
         """
         named = dict(mappings) if isinstance(mappings, Mapping) else {name: name for name in mappings}
         if not 1 <= len(named) <= len(LINES):
-            raise ValueError(f"mappings={mappings!r}: a picture takes 1 to {len(LINES)} of them")
+            raise ValueError(f"mappings={mappings!r} has {len(named)} mappings: give 1 to {len(LINES)}")
         grid = np.linspace(0.001, 0.499, 200) if epsilon is None else np.asarray(epsilon, dtype=np.float64)
         if grid.ndim != 1 or not grid.size or not (grid > 0).all():
             raise ValueError("epsilon must be a list of numbers in (0, 0.5), for instance np.linspace(0.01, 0.49)")
@@ -112,13 +112,13 @@ class EnvelopeDisplay:
         else:
             axes = list(np.ravel(np.asarray(ax, dtype=object)))
             if len(axes) < count:
-                raise ValueError(f"ax has {len(axes)} axes for {count} panels: give one for each")
+                raise ValueError(f"ax has {len(axes)} axes for {count} panels: give one axes for each panel")
         panels, spare = axes[:count], axes[count:] if ax is None else []
         for panel, (quantity, curves) in zip(panels, self.values.items(), strict=True):
             self._panel(panel, quantity, curves)
         figure = panels[0].figure
         if ax is None:
-            figure.suptitle("What the mapping α does to the constants of the bounds")
+            figure.suptitle("How the mapping α changes the constants of the bounds")
         handles, labels = panels[0].get_legend_handles_labels()
         if spare:
             spare[0].set_axis_off()
@@ -149,7 +149,7 @@ class EnvelopeDisplay:
 
 
 def _name_coinciding(ax: Any, epsilon: Floats, curves: dict[str, Floats]) -> None:
-    """Say which mappings share a curve, as the arithmetic and harmonic ranges do."""
+    """Note which mappings have the same curve, as the arithmetic and the harmonic mapping do."""
     for (one, value), (other, same) in combinations(curves.items(), 2):
         if np.allclose(value, same):
             at = len(epsilon) // 5
@@ -165,17 +165,17 @@ def _name_coinciding(ax: Any, epsilon: Floats, curves: dict[str, Floats]) -> Non
 
 @dataclass
 class AdmissibleDisplay:
-    """Which contaminations (ε_X, ε_Y) of two samples of the same size each estimator accepts.
+    """The contaminations (ε_X, ε_Y) of two samples of the same size that each estimator accepts.
 
-    MoM-MoM (one median of means for each sample) asks that each be below 1/2; MoU₂ on the full grid of blocks
-    that (1 - ε_X)(1 - ε_Y) > 1/2; on the diagonal that ε_X + ε_Y < 1/2.
+    MoM-MoM (one median of means for each sample) needs each share below 1/2. MoU₂ on the full grid of blocks
+    needs (1 - ε_X)(1 - ε_Y) > 1/2, and on the diagonal ε_X + ε_Y < 1/2.
 
     Parameters
     ----------
     epsilon_x : ndarray
         Shares of outliers in the first sample (ε_X).
     mom, full, diagonal : ndarray
-        For each of them, the share of outliers in the second sample (ε_Y) below which the estimator works.
+        For each ε_X, the share of outliers in the second sample (ε_Y) below which the estimator works.
 
     Examples
     --------
@@ -198,7 +198,7 @@ class AdmissibleDisplay:
         return cls(x, np.full(n_points, 0.5), 1 - 0.5 / (1 - x), 0.5 - x)
 
     def plot(self, ax: Any = None) -> AdmissibleDisplay:
-        """Draw; the axes are in ``ax_`` afterwards."""
+        """Draw the plot; its axes are in ``ax_`` afterwards."""
         ax = new_axes(ax, figsize=(5.6, 5.4))
         x = self.epsilon_x
         styles = (

@@ -1,4 +1,4 @@
-"""What pages share: one file with its style sheet and script, a policy that forbids all others, and data in it."""
+"""Build HTML pages as single files: style sheet, script and data inside, and a policy that forbids everything else."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 
 def fill(package: str, **fields: str) -> str:
-    """Fill the template ``page.html`` of a package, with ``page.css`` and ``page.js`` in it.
+    """Return the template ``page.html`` of a package, filled with its ``page.css``, its ``page.js`` and the fields.
 
-    The policy lets the page use these two and pictures inside it, and nothing else. Fields must be escaped already.
+    The policy allows these two and embedded pictures, and nothing else. The fields must be escaped already.
     """
     folder = files(package)
     style, script, template = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js", "html"))
@@ -22,12 +22,12 @@ def fill(package: str, **fields: str) -> str:
 
 
 def _allowed(text: str) -> str:
-    """Name a style sheet or script in the page's policy, which forbids all others."""
+    """Return the entry of the page's policy that allows this style sheet or script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def embedded(data: Any) -> str:
-    r"""Write data as JSON that can stand in a script element: nothing in it ends the element.
+    r"""Return data as JSON for a script element; nothing in it can end the element.
 
     Examples
     --------

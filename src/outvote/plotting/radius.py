@@ -1,4 +1,4 @@
-"""Pictures of certified radii: against the number of blocks, and against the contamination."""
+"""Plot certified radii against the number of blocks, or against the contamination."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from outvote.votes.soft import soft_tuning
 
 Floats = NDArray[np.float64]
 
-#: About this many points make a curve.
+#: A curve has about this many points.
 _POINTS = 400
-#: Up to this block size the steps of ⌊n/K⌋ are wide enough to see.
+#: Up to this block size the steps of ⌊n/K⌋ are wide enough to be visible.
 _VISIBLE_STEPS = 60
 
 
@@ -37,11 +37,11 @@ class RadiusDisplay:
     x : ndarray
         Numbers of blocks (K), or shares of corrupt rows (ε).
     radii : dict of ndarray
-        Radii at `x`, by the name of the curve; what is not finite is not drawn.
+        Radii at `x`, by the name of the curve; radii that are not finite are not drawn.
     chosen : (float, float), optional
-        A number of blocks and its radius, marked.
+        A number of blocks and its radius; this point is marked.
     barred : int
-        Up to this many blocks there is no certificate: the corrupt rows can reach half of them.
+        Up to this many blocks there is no certificate, because corrupt rows can be in half of them.
     title, xlabel, ylabel : str
         Title and names of the axes.
     xscale : {"linear", "log"}
@@ -69,7 +69,7 @@ class RadiusDisplay:
     def from_plan(
         cls, n_rows: int, contamination: Any = 0.01, confidence: float = 0.95, assume: Any = None, degree: int = 1
     ) -> RadiusDisplay:
-        """Certified radius of the median for each odd number of blocks, and the one that `plan_blocks` takes.
+        """Compute the certified radius of the median for odd numbers of blocks, and mark that of `plan_blocks`.
 
         Parameters
         ----------
@@ -81,15 +81,15 @@ class RadiusDisplay:
         allowed = Contamination.of(contamination)
         plan = plan_blocks(n_rows, contamination, confidence, assume, degree)
         if not isinstance(plan, BlockPlan):
-            raise TypeError(f"n_rows={n_rows!r} must be one number of rows: the picture is of one sample")
+            raise TypeError(f"n_rows={n_rows!r} must be one number of rows: the plot shows one sample")
         blocks = _odd_counts(plan.n_rows, 2 * plan.n_corrupt + 1, plan.n_rows // plan.degree, plan.n_blocks)
-        law = FiniteVariance(1.0) if assume is None else assume
-        radii = _median_radii(blocks, plan, law, log_delta_of(confidence), allowed.adversary)
+        assumption = FiniteVariance(1.0) if assume is None else assume
+        radii = _median_radii(blocks, plan, assumption, log_delta_of(confidence), allowed.adversary)
         if not np.isfinite(radii).any():
-            raise ValueError(f"assume={assume!r} gives no finite radius with {plan.n_rows} rows, whatever the blocks")
+            raise ValueError(f"assume={assume!r} gives no finite radius with n_rows={plan.n_rows}: give more rows")
         values = "rows" if plan.degree == 1 else "kernel values"
         scale = f", in sd of the clean {values}" if assume is None else ""
-        if _scale_from_rows(law, plan.degree):
+        if _scale_from_rows(assumption, plan.degree):
             scale = ", in sd estimated from the blocks"
         known = "finite variance" if assume is None else assume.describe()
         return cls(
@@ -106,11 +106,11 @@ class RadiusDisplay:
 
     @classmethod
     def over_contamination(cls, n_rows: int = 10_000, confidence: float = 0.99) -> RadiusDisplay:
-        """Radii for a mean of rows with sd 1 and ε from 0 to 0.45, oblivious corruption.
+        """Compute radii for a mean of rows with sd 1 and ε from 0 to 0.45; the adversary is oblivious.
 
-        The best valid bound of the paper (Prop. `mom`, claim 1, over its four mappings), the certified median
-        with its best number of blocks, the soft vote over single rows, and √(ε/(1 - 2ε)), which no
-        estimator beats as n grows.
+        The curves are the best valid bound of the paper (Prop. `mom`, claim 1, over its four mappings), the
+        certified median with its best number of blocks, the soft vote of single rows, and √(ε/(1 - 2ε)),
+        which no estimator beats as n grows.
 
         Parameters
         ----------
@@ -119,7 +119,7 @@ class RadiusDisplay:
         confidence : float
             Confidence (1 - δ).
         """
-        log_delta, law = log_delta_of(confidence), FiniteVariance(1.0)
+        log_delta, assume = log_delta_of(confidence), FiniteVariance(1.0)
         counts = np.unique(np.floor(0.45 * n_rows * np.linspace(0, 1, 61) ** 2).astype(int)).tolist()
 
         def by_paper(count: int) -> float:
@@ -130,8 +130,8 @@ class RadiusDisplay:
             return min(float(bound.radius) for bound in bounds)
 
         def by_median(count: int) -> float:
-            (k,) = best_n_blocks([n_rows], [count], log_delta=log_delta, assume=law)
-            return float(median_radius(k, count, n_rows // k, log_delta=log_delta, assume=law))
+            (k,) = best_n_blocks([n_rows], [count], log_delta=log_delta, assume=assume)
+            return float(median_radius(k, count, n_rows // k, log_delta=log_delta, assume=assume))
 
         def by_soft_vote(count: int) -> float:
             tuning = soft_tuning(n_rows, count, log_delta=log_delta, adversary="oblivious", alternative="two-sided")
@@ -146,13 +146,13 @@ class RadiusDisplay:
                 "the paper's best bound that holds": np.array([by_paper(count) for count in counts]),
                 "limit of any estimator, n → ∞: √(ε/(1-2ε))": np.sqrt(epsilon / (1 - 2 * epsilon)),
             },
-            title=f"What is guaranteed for the mean of {spaced(n_rows)} rows, confidence {100 * confidence:.6g} %",
+            title=f"Guaranteed radius for the mean of {spaced(n_rows)} rows, confidence {100 * confidence:.6g} %",
             xlabel="share of corrupt rows ε",
             ylabel="radius, in sd of the clean rows",
         )
 
     def plot(self, ax: Any = None) -> RadiusDisplay:
-        """Draw; the axes are in ``ax_`` afterwards."""
+        """Draw the plot; its axes are in ``ax_`` afterwards."""
         ax = new_axes(ax, figsize=(7.0, 4.8))
         for style, (name, radii) in zip(LINES, self.radii.items(), strict=False):
             drawable = np.isfinite(radii) & (radii > 0)
@@ -179,7 +179,7 @@ class RadiusDisplay:
         return self
 
     def _bar(self, ax: Any) -> None:
-        """Shade the numbers of blocks that the corrupt rows can outvote."""
+        """Shade the numbers of blocks at which corrupt rows can outvote the clean ones."""
         right = float(self.x[-1])
         left = self.barred / (right / self.barred) ** 0.25
         ax.set_xlim(left, right * (right / left) ** 0.03)
@@ -196,21 +196,21 @@ class RadiusDisplay:
 
 
 def _odd_counts(n_rows: int, least: int, most: int, chosen: int) -> Floats:
-    """Odd numbers of blocks from `least` to `most`: a geometric grid, the ends of the steps of ⌊n/K⌋, `chosen`."""
+    """Return odd numbers of blocks from `least` to `most`: a geometric grid, the steps of ⌊n/K⌋, and `chosen`."""
     sizes = np.arange(1, _VISIBLE_STEPS)
-    last = n_rows // sizes  # the most blocks of each size; one more block makes them smaller
+    last = n_rows // sizes  # the largest number of blocks of each size; one more block makes them smaller
     grid = np.geomspace(least, most, _POINTS)
     odd = np.concatenate([2 * (grid // 2) + 1, last - (last % 2 == 0), last + 1 + last % 2])
     return np.unique(np.append(odd[(odd >= least) & (odd <= most)], [least, chosen])).astype(np.float64)
 
 
-def _median_radii(blocks: Floats, plan: Any, law: Any, log_delta: float, adversary: Any) -> Floats:
+def _median_radii(blocks: Floats, plan: Any, assume: Any, log_delta: float, adversary: Any) -> Floats:
     from outvote.votes import median_radius, sigma_free_factor
 
     sizes = plan.n_rows // blocks
-    if _scale_from_rows(law, plan.degree):
+    if _scale_from_rows(assume, plan.degree):
         factor, _ = sigma_free_factor(
-            blocks, plan.n_corrupt, sizes, log_delta=log_delta, kurtosis=law.kurtosis, adversary=adversary
+            blocks, plan.n_corrupt, sizes, log_delta=log_delta, kurtosis=assume.kurtosis, adversary=adversary
         )
         return factor
     return median_radius(
@@ -218,21 +218,21 @@ def _median_radii(blocks: Floats, plan: Any, law: Any, log_delta: float, adversa
         plan.n_corrupt,
         sizes,
         log_delta=log_delta,
-        assume=law,
+        assume=assume,
         degrees=(plan.degree,),
         adversary=adversary,
     )
 
 
-def _scale_from_rows(law: Any, degree: int) -> bool:
-    """Whether the sd must come from the rows, by their kurtosis, as it can for means."""
+def _scale_from_rows(assume: Any, degree: int) -> bool:
+    """Return whether the sd must be estimated from the rows: for means, if only the kurtosis is bounded."""
     from outvote.assumptions.assumption import FiniteKurtosis
 
-    return isinstance(law, FiniteKurtosis) and law.sd is None and degree == 1
+    return isinstance(assume, FiniteKurtosis) and assume.sd is None and degree == 1
 
 
 def _plain_numbers(axis: Any, decades: float) -> None:
-    """Write 0.5 and 200 on a logarithmic axis, not powers of ten; beyond `decades` of them only 1, 10, 100…"""
+    """Label a logarithmic axis with numbers such as 0.5 and 200; over more than `decades` only with 1, 10, 100…"""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     low, high = axis.get_view_interval()

@@ -1,4 +1,4 @@
-"""A picture of the answer against the number of corrupt rows assumed."""
+"""Plot the estimate and its interval against the number of corrupt rows assumed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from outvote.plotting.base import COLORS, legend_below, new_axes
 
 Floats = NDArray[np.float64]
 
-#: Beyond this many corrupt rows the axis is drawn in their square root, in which a radius grows about linearly.
+#: Beyond this many corrupt rows the axis shows their square root, in which a radius grows about linearly.
 _LINEAR = 20
 
 
 class SensitivityLike(Protocol):
-    """What a sensitivity result offers."""
+    """The attributes of a sensitivity result that the plot uses."""
 
     @property
     def n_corrupt(self) -> Any:
@@ -29,7 +29,7 @@ class SensitivityLike(Protocol):
 
     @property
     def estimate(self) -> Any:
-        """Estimate at each of them."""
+        """Estimate for each number of corrupt rows."""
 
     @property
     def low(self) -> Any:
@@ -41,15 +41,15 @@ class SensitivityLike(Protocol):
 
     @property
     def n_rows(self) -> int | tuple[int, ...]:
-        """Rows, of each sample if there are several."""
+        """Number of rows, one per sample if there are several."""
 
     @property
     def statistic(self) -> str:
-        """What is estimated."""
+        """Name of the estimated quantity."""
 
     @property
     def provenance(self) -> str:
-        """On what grounds the intervals stand."""
+        """Provenance of the intervals: "certified", "plug-in", …"""
 
 
 @dataclass
@@ -61,16 +61,16 @@ class SensitivityDisplay:
     n_corrupt : array_like of int
         Numbers of corrupt rows assumed, increasing.
     estimate, low, high : array_like
-        Estimate and interval for each; an infinite end has no bound on that side.
+        Estimate and interval for each number; an infinite end means that there is no bound on that side.
     plain : float, optional
-        What the rows say when all are taken at their word: a reference line.
+        The estimate if no row is corrupt, drawn as a reference line.
     threshold : float, optional
-        A value that decides (0 for the sign of a difference): a reference line, and a mark where an interval first
-        holds it.
+        The value that decides (0 for the sign of a difference), drawn as a reference line; the first interval that
+        contains it is marked.
     label : str
-        What is estimated, with its unit: the name of the vertical axis.
+        The name of the vertical axis: the estimated quantity, with its unit.
     n_rows : int or tuple of int, optional
-        Rows; one number gives a second axis with the share of them.
+        Number of rows; a single number adds a second axis with the share of rows.
     title, interval : str
         Title, and the name of the band.
 
@@ -89,7 +89,7 @@ class SensitivityDisplay:
     threshold: float | None = None
     label: str = "estimate"
     n_rows: int | tuple[int, ...] | None = None
-    title: str = "How the answer depends on the corrupt rows assumed"
+    title: str = "How the estimate depends on the corrupt rows assumed"
     interval: str = "interval"
     ax_: Any = field(default=None, init=False, repr=False)
     share_ax_: Any = field(default=None, init=False, repr=False)
@@ -100,15 +100,15 @@ class SensitivityDisplay:
             setattr(self, name, np.asarray(getattr(self, name), dtype=np.float64))
             shape = getattr(self, name).shape
             if len(shape) != 1 or shape != self.n_corrupt.shape or not shape[0]:
-                raise ValueError(f"{name} has shape {shape}: give one number for each n_corrupt, at least one")
+                raise ValueError(f"{name} has shape {shape}: give one number for each n_corrupt, and at least one")
         if self.n_corrupt[0] < 0 or (np.diff(self.n_corrupt) <= 0).any():
-            raise ValueError("n_corrupt must increase, from 0 or more")
+            raise ValueError("n_corrupt must be increasing numbers of at least 0, for instance [0, 5, 10]")
 
     @classmethod
     def from_sensitivity(
         cls, result: SensitivityLike, *, plain: float | None = None, threshold: float | None = None
     ) -> SensitivityDisplay:
-        """Take what is drawn from a result of `sensitivity`; its own `plain` unless another is given."""
+        """Return the display of a result of `sensitivity`; its `plain` is used unless another is given."""
         statistic = result.statistic
         return cls(
             result.n_corrupt,
@@ -125,14 +125,14 @@ class SensitivityDisplay:
 
     @property
     def reached(self) -> int | None:
-        """The first number of corrupt rows whose interval holds the threshold, if any does."""
+        """The first number of corrupt rows whose interval contains the threshold, or None."""
         if self.threshold is None:
             return None
         holds = (self.low <= self.threshold) & (self.threshold <= self.high)
         return int(self.n_corrupt[holds][0]) if holds.any() else None
 
     def plot(self, ax: Any = None) -> SensitivityDisplay:
-        """Draw; the axes are in ``ax_`` afterwards, those of the shares, if any, in ``share_ax_``."""
+        """Draw the plot; its axes are in ``ax_`` afterwards, and the axes of the shares, if any, in ``share_ax_``."""
         ax = new_axes(ax, figsize=(7.0, 4.8))
         x = self.n_corrupt
         bottom, top = self._limits()
@@ -164,7 +164,7 @@ class SensitivityDisplay:
         return self
 
     def _limits(self) -> tuple[float, float]:
-        """Vertical limits that show estimates, intervals and threshold, and the plain value unless it is far off."""
+        """Return vertical limits that show estimates, intervals, threshold, and the plain value if it is near."""
         shown = np.concatenate([self.estimate, self.low, self.high])
         if self.threshold is not None:
             shown = np.append(shown, self.threshold)
@@ -177,7 +177,7 @@ class SensitivityDisplay:
 
     def _references(self, ax: Any, bottom: float, top: float) -> None:
         if self.plain is not None:
-            outside = "" if bottom <= self.plain <= top else " (outside the picture)"
+            outside = "" if bottom <= self.plain <= top else " (outside the plot)"
             ax.axhline(
                 self.plain, color=COLORS["plain"], lw=1.8, ls="--", label=f"plain estimate {self.plain:.4g}{outside}"
             )
@@ -189,11 +189,11 @@ class SensitivityDisplay:
                 color="#444444",
                 lw=1.4,
                 ls="-.",
-                label=f"first interval that holds it: {self.reached} corrupt",
+                label=f"first interval that contains it: {self.reached} corrupt",
             )
 
     def _horizontal(self, ax: Any) -> None:
-        """Number of corrupt rows below, share of the rows above."""
+        """Set the horizontal axes: the number of corrupt rows below, the share of the rows above."""
         first, last = float(self.n_corrupt[0]), float(self.n_corrupt[-1])
         if first == last:
             first, last = max(first - 1, 0.0), last + 1
@@ -211,7 +211,7 @@ class SensitivityDisplay:
 
 
 def _scale(ax: Any, first: float, last: float, *, wide: bool, text: Callable[[float], str]) -> None:
-    """Set limits and ticks, in the square root if `wide`: round numbers that leave room for each other."""
+    """Set limits and ticks of an axis, in the square root if `wide`; ticks are round numbers that do not overlap."""
     if wide:
         ax.set_xscale("function", functions=(_root, np.square))
     ax.set_xlim(first, last * 1.02)
@@ -230,7 +230,7 @@ def _root(x: Any) -> Any:
 
 
 def _round_numbers(first: float, last: float) -> list[float]:
-    """0 and 1, 2, 5 times powers of ten, thinned from the right until their roots are apart."""
+    """Return 0 and 1, 2, 5 times powers of ten, thinned from the right until their roots are far enough apart."""
     top = math.floor(math.log10(last))
     candidates = [float(f"{digit}e{power}") for power in range(top, top - 5, -1) for digit in (5, 2, 1)]
     room = 0.075 * (math.sqrt(last) - math.sqrt(first))

@@ -1,10 +1,10 @@
-"""Clusters: a Dask dataframe, or Parquet files that workers read, a row group at a time.
+"""Scan a Dask dataframe, or Parquet files that the workers of a cluster read, one row group at a time.
 
-A part of the rows is summed up where it is read, and the summaries are merged in pairs of neighbours. The pairs are
-settled before the work begins, so that the answer is the same to the last bit whoever does it, and however often.
+Each worker sums up the rows that it reads, and neighbouring summaries are merged in pairs. The pairs are fixed before
+the work begins, so that the answer is the same to the last bit on any workers and in any order.
 
-For a U-statistic the rows of a block are brought together, as many blocks in a round as the workers have room for.
-Every round reads all rows again, and keeps those of its blocks: more rows take more rounds, not more memory.
+For a U-statistic the rows of a block are brought together, as many blocks in a round as fit the memory of the workers.
+Every round reads all rows again, and keeps the rows of its blocks: more rows take more rounds, not more memory.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from outvote.tables.frames import EagerEngine, summary_of
 
 #: Rows that a worker turns into arrays at once.
 _BATCH = 2**17
-#: Rows that it hashes at once: the memory of larger arrays is mapped anew every time, which takes longer than the hash.
+#: Rows that a worker hashes at once: mapping the memory of larger arrays takes longer than the hash.
 _HASHED = 2**13
-#: The share of its memory limit that a worker holds of the rows of a U-statistic: it needs as much again to move them,
+#: The share of its memory limit that a worker uses for the rows of a U-statistic: moving the rows needs as much again,
 #: and the libraries take more than half of a small limit.
 _SHARE = 1 / 12
-#: Bytes that it holds where no limit is known.
+#: Bytes of rows per worker if no memory limit is known.
 _ROOM = 2**28
-#: Buckets of blocks in a round, or two for each worker where that is more; they are brought here one at a time.
+#: Buckets of blocks in a round (two for each worker if that is more); they are fetched one at a time.
 _BUCKETS = 16
 
 Rows = tuple[NDArray[np.float64], Sequence[NDArray[Any]], NDArray[np.int64]]
-#: Rows of a range of blocks, sorted by block: its number in the range, values, and ids unless they are in that order.
+#: Rows of a range of blocks, sorted by block: block numbers within the range, values, and ids, or None if in order.
 Shuffled = tuple[NDArray[Any], NDArray[np.float64], NDArray[np.int64] | None]
 
 
@@ -75,29 +75,29 @@ class _Partitions:
         return f"Dask frame of {count(self._frame.npartitions, 'partition')}"
 
     def pieces(self, columns: list[str], n_tasks: int | None) -> list[tuple[int, Any]]:
-        """Return what tasks are given to read, partitions with these columns alone, each with its number.
+        """Return the partitions with these columns, each with its number; every task reads one of them.
 
-        However few tasks are asked for, each has one: a worker would have to hold all of its partitions at once.
+        `n_tasks` is ignored: a task with several partitions would have to hold all of them at once.
         """
         return list(enumerate(self._frame[columns].to_delayed()))
 
     def answer(self, table: Any) -> Any:
-        """Make a Dask dataframe of a table in memory."""
+        """Return a table in memory as a Dask dataframe."""
         import dask.dataframe as dd
 
         return dd.from_pandas(table, npartitions=1)
 
 
 class _Files:
-    """The row groups of Parquet files. Their footers are read here, all else by the workers."""
+    """The row groups of Parquet files. The footers are read here, the rows by the workers."""
 
     def __init__(self, paths: list[str]):
         self._n_files, self._first = len(paths), os.path.abspath(paths[0])
         self._row_groups: list[RowGroup] = []
-        self._others: dict[str, Any] = {}  # schemas that are not that of the first file
-        for path in map(os.path.abspath, paths):  # a worker may live in another folder
+        self._others: dict[str, Any] = {}  # schemas that differ from that of the first file
+        for path in map(os.path.abspath, paths):  # a worker may run in another folder
             if not path.lower().endswith(".parquet"):
-                raise ValueError(f"{path!r} is no Parquet file: read it with dask.dataframe, and scan that")
+                raise ValueError(f"{path!r} is not a Parquet file: read it with dask.dataframe, and scan the dataframe")
             with _opened(path) as file:
                 schema = file.schema_arrow.remove_metadata()
                 self._row_groups += (RowGroup(path, i) for i in range(file.num_row_groups))
@@ -110,9 +110,9 @@ class _Files:
         return f"{count(len(self._row_groups), 'row group')} of {count(self._n_files, 'Parquet file')}"
 
     def pieces(self, columns: list[str], n_tasks: int | None) -> list[tuple[int, Any]]:
-        """Return what tasks are given to read, after a look at the types of these columns, with the first's number.
+        """Return the row groups of each task, with the number of the first; check the types of the columns.
 
-        It is a row group, or, for about `n_tasks` tasks, several that follow each other.
+        A task reads one row group, or, for about `n_tasks` tasks, several consecutive ones.
         """
         for path, schema in self._others.items():
             for name in columns:
@@ -127,7 +127,7 @@ class _Files:
         return [(i, self._row_groups[i : i + step]) for i in range(0, len(self._row_groups), step)]
 
     def answer(self, table: Any) -> Any:
-        """Leave an Arrow table as it is."""
+        """Return an Arrow table unchanged."""
         return table
 
 
@@ -139,7 +139,7 @@ class RowGroup:
     number: int
 
     def tables(self, columns: list[str]) -> Iterator[Any]:
-        """Read some columns, as Arrow tables of a few rows each."""
+        """Yield some columns, as Arrow tables of a few rows each."""
         import pyarrow as pa
 
         with _opened(self.path) as file:
@@ -155,7 +155,7 @@ def _opened(path: str) -> Any:
     import pyarrow.parquet as pq
 
     try:
-        # A stream of its own: a whole row group of compressed bytes is not held.
+        # A small buffer, so that the compressed bytes of a whole row group are not held.
         return pq.ParquetFile(path, buffer_size=2**20, pre_buffer=False)
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(path, error) from None
@@ -167,7 +167,7 @@ def _unreadable(path: str, error: Exception) -> Exception:
 
 
 class ClusterEngine(Engine):
-    """Workers count and sum up; one summary comes back."""
+    """The workers count and sum up the rows; one summary is returned."""
 
     def __init__(self, source: _Partitions | _Files, row_id: str | None, client: Any):
         self._source, self._row_id, self._client = source, row_id, client
@@ -182,12 +182,12 @@ class ClusterEngine(Engine):
         return self._empty.names()
 
     def frame(self, columns: dict[str, list[Any]]) -> Any:
-        """Make a Dask dataframe, or an Arrow table where the data are files."""
+        """Return an answer as a Dask dataframe, or as an Arrow table if the data are files."""
         return self._source.answer(self._empty.frame(columns))
 
     def tally(self, query: Query) -> dict[Key, Tally]:
-        """Count the rows of each group, and those of each part, so that they can be numbered."""
-        self._empty.tally(query)  # refuses columns that hold no numbers before anything is read
+        """Count the rows of each group, and the rows of each part, which are needed to number them."""
+        self._empty.tally(query)  # raises an error for columns without numbers before anything is read
         found = self._merged("count", _counted, _counts_merged, _Question(query))
         self._lengths, tallies = ((), {}) if found is None else found
         return tallies
@@ -201,7 +201,7 @@ class ClusterEngine(Engine):
     def blocks(
         self, query: Query, n_blocks: Mapping[Key, int], seed: int
     ) -> Iterator[tuple[Key, int, NDArray[np.float64]]]:
-        """Bring the rows of each block together on a worker, in rounds that it has room for, and fetch them in turn."""
+        """Bring the rows of each block together on a worker, in rounds that fit its memory, and fetch them in turn."""
         n, room = n_blocks[()], self._room()
         bytes_a_row = 8 * len(query.columns) + np.min_scalar_type(n).itemsize + (0 if self._row_id is None else 8)
         n_bytes, in_round = bytes_a_row * sum(self._counted_lengths(query)), max(_BUCKETS, 2 * len(room))
@@ -212,7 +212,7 @@ class ClusterEngine(Engine):
             yield from self._round(_Question(query, self._row_id, dict(n_blocks), seed, some))
 
     def _room(self) -> list[int]:
-        """Bytes of rows that each worker may hold."""
+        """Return the bytes of rows that each worker may hold."""
         limits = [None]
         if self._client is not None:
             workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
@@ -250,7 +250,7 @@ class ClusterEngine(Engine):
     def _tasks(
         self, run: _Run, name: str, function: Callable[..., Any], question: _Question, n_tasks: int | None = None
     ) -> list[Any]:
-        """One task for each part of the rows, its number of rows and its summary, say; or fewer if these will do."""
+        """Return one task for each part of the rows, or about `n_tasks` tasks."""
         from dask import delayed
 
         shared = delayed(question, name=run.name("question"), traverse=False)
@@ -264,7 +264,7 @@ class ClusterEngine(Engine):
         ]
 
     def _merged(self, name: str, function: Callable[..., Any], merge: Callable[..., Any], question: _Question) -> Any:
-        """Ask every part, and merge the answers in pairs of neighbours; None where there are no parts."""
+        """Apply a function to every part, and merge neighbouring results in pairs; None if there are no parts."""
         from dask import delayed
 
         run, level = _Run(), 0
@@ -285,24 +285,24 @@ class ClusterEngine(Engine):
 
 
 class _Run:
-    """Names for the tasks of one run: a dashboard shows them by what stands before the first number."""
+    """Names for the tasks of one run; a dashboard groups them by the text before the first number."""
 
     def __init__(self) -> None:
         self._token = uuid.uuid4().hex
 
     def name(self, what: str, *numbers: int) -> str:
-        """Name a task."""
+        """Return the name of a task."""
         return "-".join(["outvote", what, *map(str, numbers or (0,)), self._token])
 
 
-# --- what runs on a worker -------------------------------------------------------------------------------
+# --- functions that run on a worker ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Question:
-    """What is asked of every part: a count, or, where there is a seed, a summary or the rows of some blocks.
+    """The work for every part: a count or, if there is a seed, a summary or the rows of some blocks.
 
-    Bucket j holds the blocks from ``edges[j]`` up to ``edges[j + 1]``.
+    Bucket j has the blocks from ``edges[j]`` up to ``edges[j + 1]``.
     """
 
     query: Query
@@ -313,13 +313,13 @@ class _Question:
 
     @property
     def columns(self) -> list[str]:
-        """What has to be read."""
+        """The columns to read."""
         ids = () if self.row_id is None else (self.row_id,)
         return list(dict.fromkeys((*self.query.columns, *self.query.by, *ids)))
 
 
 class _Part(EagerEngine):
-    """Some of the rows, in memory, the first of which has the number `first` if there is no row id."""
+    """Some of the rows, in memory; without a row id, the first of them has the number `first`."""
 
     def __init__(self, frame: Any, row_id: str | None, first: int = 0):
         import narwhals as nw
@@ -331,13 +331,13 @@ class _Part(EagerEngine):
         return super()._ids(self._first + low, n_rows)
 
     def rows(self, query: Query) -> Iterator[Rows]:
-        """Give values, keys and ids."""
+        """Yield values, keys and ids."""
         for low, values, keys in self._chunks(query):
             yield values, keys, self._ids(low, len(values))
 
 
 def _parts(piece: Any, first: int, question: _Question) -> Iterator[_Part]:
-    """Cut a partition or row groups into parts that are small enough to be turned into arrays."""
+    """Yield a partition or row groups in parts that are small enough to be turned into arrays."""
     if isinstance(piece, list):
         tables = (table for group in piece for table in group.tables(question.columns))
     else:
@@ -356,7 +356,7 @@ Counts = tuple[tuple[int, ...], dict[Key, Tally]]
 
 
 def _counted(piece: Any, first: int, question: _Question) -> Counts:
-    """Count the rows, all of them and by group."""
+    """Return the number of rows, in all and by group."""
     tallies = add_tallies(part.tally(question.query) for part in _parts(piece, first, question))
     return (sum(tally.n_rows for tally in tallies.values()),), tallies
 
@@ -367,7 +367,7 @@ def _counts_merged(a: Counts, b: Counts) -> Counts:
 
 @_numba.numpy_only()
 def _summed(piece: Any, first: int, question: _Question) -> BlockSummary | GroupedBlockSummary:
-    """Sum up the blocks of the rows, and of the groups there are among them."""
+    """Return the summary of the rows, by group if there are groups."""
     n_blocks, seed = question.n_blocks, question.seed
     assert n_blocks is not None
     assert seed is not None
@@ -375,17 +375,17 @@ def _summed(piece: Any, first: int, question: _Question) -> BlockSummary | Group
 
 
 def _summaries_merged(a: Any, b: Any) -> Any:
-    # A copy: should a worker be lost, `a` is needed once more, as it was.
+    # A copy is made because `a` is needed again, unchanged, if a worker is lost.
     return copy.deepcopy(a).merge(b)
 
 
 @_numba.numpy_only()
 def _split(piece: Any, first: int, question: _Question) -> list[Shuffled]:
-    """Pick the finite rows of the blocks that are asked for, and deal them to buckets, sorted by block."""
+    """Return the finite rows of the requested blocks in buckets, sorted by block."""
     assert question.n_blocks is not None
     assert question.seed is not None
     low, high = question.edges[0], question.edges[-1]
-    kind = np.min_scalar_type(high - low)  # sorted without comparisons where two bytes suffice
+    kind = np.min_scalar_type(high - low)  # numpy uses a radix sort if two bytes suffice
     some: list[Any] = [(np.empty(0, kind), np.empty((0, len(question.query.columns))), np.empty(0, np.int64))]
     for values, _, ids in _rows(piece, first, question):
         for i in range(0, len(ids), _HASHED):
@@ -403,16 +403,16 @@ def _split(piece: Any, first: int, question: _Question) -> list[Shuffled]:
 
 
 def _bucket(parts: Sequence[Shuffled], n_blocks: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Bring the rows of each block together, in the order of their ids, and count them.
+    """Return the number of rows of each block, and their values, sorted by block and id.
 
-    Parts without ids come in that order. Rows are put where they belong one part at a time: sorting all of them would
-    take three times their memory.
+    Parts without ids are in the order of ids. Rows are moved to their place one part at a time, because sorting all of
+    them would take three times their memory.
     """
     counts, n_rows = np.zeros(n_blocks, dtype=np.intp), sum(len(blocks) for blocks, _, _ in parts)
     for blocks, _, _ in parts:
         counts += np.bincount(blocks, minlength=n_blocks)
     values, ids = np.empty((n_rows, parts[0][1].shape[1])), np.empty(n_rows, dtype=np.int64)
-    free = counts.cumsum() - counts  # where the next row of each block goes
+    free = counts.cumsum() - counts  # the place of the next row of each block
     for blocks, some, numbers in parts:
         here = np.bincount(blocks, minlength=n_blocks)
         places = (free - here.cumsum() + here)[blocks] + np.arange(len(blocks))

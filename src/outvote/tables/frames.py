@@ -1,4 +1,4 @@
-"""Frames in memory, and lazy ones, through narwhals."""
+"""Scan eager and lazy dataframes through narwhals."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from outvote.tables.engine import (
 
 #: Rows read at once.
 _CHUNK = 2**20
-#: Names of our own beside those of the user, which may be anything.
+#: Names of our own columns, which must differ from the user's.
 _OURS = "__outvote_{}__"
 
 
 def frame_engine(source: Any, row_id: str | None) -> Engine:
-    """Return the engine for a frame, or say what can be scanned."""
+    """Return the engine for a frame; raise an error if it cannot be scanned."""
     import narwhals as nw
 
     try:
@@ -50,12 +50,12 @@ def frame_engine(source: Any, row_id: str | None) -> Engine:
             "or connection, or the path of Parquet or CSV files"
         ) from None
     except nw.exceptions.DuplicateError as error:
-        raise ValueError(f"source has two columns of one name: {' '.join(str(error).split())}") from None
+        raise ValueError(f"source has two columns with the same name: {' '.join(str(error).split())}") from None
     return (LazyEngine if isinstance(frame, nw.LazyFrame) else EagerEngine)(frame, row_id)
 
 
 def check_kinds(schema: Mapping[str, Any], query: Query) -> None:
-    """Refuse columns that hold no numbers, and keys that are no labels, by their narwhals types."""
+    """Raise an error for columns that are not numbers, and keys that are not labels, by their narwhals types."""
     import narwhals as nw
 
     for name in query.columns:
@@ -67,7 +67,7 @@ def check_kinds(schema: Mapping[str, Any], query: Query) -> None:
 
 
 class EagerEngine(Engine):
-    """A frame in memory: its columns are summed up by numpy, a million rows at a time."""
+    """A frame in memory; numpy sums up its columns, a million rows at a time."""
 
     def __init__(self, frame: Any, row_id: str | None):
         self._frame, self._row_id = frame, row_id
@@ -111,19 +111,19 @@ class EagerEngine(Engine):
     def blocks(
         self, query: Query, n_blocks: Mapping[Key, int], seed: int
     ) -> Iterator[tuple[Key, int, NDArray[np.float64]]]:
-        """Give the rows of each block."""
+        """Yield the rows of each block."""
         parts = [(values, self._ids(low, len(values))) for low, values, _ in self._chunks(query)]
         values, ids = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         keep = np.isfinite(values).all(axis=1)
         yield from by_block(values[keep], ids[keep], n_blocks[()], seed)
 
     def frame(self, columns: dict[str, list[Any]]) -> Any:
-        """Make a frame of the same kind; keys have the type they had."""
+        """Return an answer as a frame of the same kind; keys keep their types."""
         return narwhals_frame(columns, self._schema, self._frame.implementation).to_native()
 
 
 def narwhals_frame(columns: dict[str, list[Any]], schema: Mapping[str, Any], backend: Any) -> Any:
-    """Make a frame of a given kind from an answer, with the keys' types in `schema`."""
+    """Return an answer as a frame of a given kind; `schema` has the types of the keys."""
     import narwhals as nw
 
     kinds = {str: nw.String(), float: nw.Float64(), int: nw.Int64()}
@@ -136,7 +136,7 @@ def summed_up(
     n_blocks: Mapping[Key, int],
     seed: int,
 ) -> dict[Key, BlockSummary]:
-    """Sum up chunks of (values, keys, ids): the finite rows of the groups that are asked for."""
+    """Return a summary for each requested group, from chunks of (values, keys, ids); only finite rows count."""
     found = summary_of(parts, n_blocks, seed)
     return {(): found} if isinstance(found, BlockSummary) else {key: found.group(key) for key in n_blocks}
 
@@ -146,7 +146,7 @@ def summary_of(
     n_blocks: Mapping[Key, int],
     seed: int,
 ) -> BlockSummary | GroupedBlockSummary:
-    """Sum up chunks in one summary, which knows the groups that were seen."""
+    """Return one summary of chunks of (values, keys, ids), by group if there are groups."""
     if set(n_blocks) == {()}:
         summary = BlockSummary(n_blocks[()], seed)
         for values, _, ids in parts:
@@ -164,7 +164,7 @@ def summary_of(
 def by_block(
     values: NDArray[np.float64], ids: NDArray[np.int64], n_blocks: int, seed: int
 ) -> Iterator[tuple[Key, int, NDArray[np.float64]]]:
-    """Give rows in memory block by block, in the order of their ids."""
+    """Yield rows in memory block by block, sorted by their ids."""
     labels = hash_rows(ids, seed) % n_blocks
     order = np.lexsort((ids, labels))
     labels = labels[order]
@@ -194,7 +194,7 @@ def numbers_of(column: Any) -> NDArray[np.float64]:
 
 
 def labels_of(column: Any, name: str) -> NDArray[Any]:
-    """Return a narwhals series of labels: as Python's own values where numpy has none that are as good."""
+    """Return a narwhals series of labels as an array; text, dates and the like become Python objects."""
     import narwhals as nw
 
     if column.is_null().any():
@@ -210,7 +210,7 @@ def labels_of(column: Any, name: str) -> NDArray[Any]:
 
 
 class LazyEngine(Engine):
-    """A lazy frame, which stays lazy: it hands over counts and block sums, never rows, but for U-statistics."""
+    """A lazy frame, of which only counts and block sums are collected; rows are collected for U-statistics only."""
 
     def __init__(self, frame: Any, row_id: str | None):
         self._frame, self._row_id = frame, row_id
@@ -229,7 +229,7 @@ class LazyEngine(Engine):
             return frame.collect()
         except (OSError, MemoryError):
             raise
-        except Exception as error:  # every library has its own
+        except Exception as error:  # every library has its own exceptions
             raise ValueError(f"the {self} cannot be read: {str(error).strip().splitlines()[0]}") from error
 
     def _checked(self, query: Query) -> None:
@@ -239,7 +239,7 @@ class LazyEngine(Engine):
         backend = self._frame.implementation
         if query.by and not backend.is_polars():
             raise ValueError(
-                f"by={list(query.by)!r}: a {self} is asked for one answer, not for groups: collect it first"
+                f"by={list(query.by)!r}: a {self} has one answer, but not one for each group: collect it first"
             )
         if self._row_id is not None and self._schema[self._row_id] in (nw.UInt64, nw.Int128, nw.UInt128):
             largest = self._collected(self._frame.select(self._column(self._row_id).max())).item()
@@ -247,7 +247,7 @@ class LazyEngine(Engine):
                 refuse_large_id(self._row_id, largest)
 
     def _prepared(self, query: Query) -> Any:
-        """Select the columns under names of our own: values as floats, keys, ids, and what is missing or infinite."""
+        """Return the columns under our names: values as floats, keys, ids, and marks of missing and infinite rows."""
         import narwhals as nw
 
         values = [
@@ -261,7 +261,7 @@ class LazyEngine(Engine):
             native = self._frame.select(*values, *keys).to_native().with_row_index(number)
             frame = nw.from_native(native).with_columns(nw.col(number).cast(nw.Int64))
         else:
-            raise ValueError(f"a {self} does not number its rows: name a column of integers with row_id=")
+            raise ValueError(f"a {self} does not number its rows: give the name of a column of integers as row_id=")
         each = [nw.col(_OURS.format(f"v{j}")) for j in range(len(values))]
         missing = reduce(operator.or_, (v.is_null() | v.is_nan().fill_null(True) for v in each))
         infinite = reduce(operator.or_, ((v.abs() == float("inf")).fill_null(False) for v in each))
@@ -270,14 +270,14 @@ class LazyEngine(Engine):
         )
 
     def _key(self, name: str) -> Any:
-        """Labels of a key; those of categories are text, which compares by itself."""
+        """Return the expression for the labels of a key; categories become text."""
         import narwhals as nw
 
         column = self._column(name)
         return column.cast(nw.String) if self._schema[name] in (nw.Categorical, nw.Enum) else column
 
     def _column(self, name: str) -> Any:
-        """A column by its place: its name may be taken for a pattern."""
+        """Return the expression for a column by its position, because its name might be read as a pattern."""
         import narwhals as nw
 
         return nw.nth(self.names().index(name))
@@ -312,7 +312,7 @@ class LazyEngine(Engine):
         return self._prepared(query).filter(~nw.col(_OURS.format("missing")), ~nw.col(_OURS.format("infinite")))
 
     def summaries(self, query: Query, n_blocks: Mapping[Key, int], seed: int) -> dict[Key, BlockSummary]:
-        """Sum up the blocks of each group where the rows are."""
+        """Sum up the blocks of each group inside the lazy frame's library."""
         import narwhals as nw
 
         frame, group = self._finite(query), _OURS.format("group")
@@ -351,18 +351,18 @@ class LazyEngine(Engine):
     def blocks(
         self, query: Query, n_blocks: Mapping[Key, int], seed: int
     ) -> Iterator[tuple[Key, int, NDArray[np.float64]]]:
-        """Give the rows of each block; the columns asked for, and no others, come into memory."""
+        """Yield the rows of each block; only the requested columns are read into memory."""
         found = self._collected(self._finite(query))
         values = np.column_stack([found[_OURS.format(f"v{j}")].to_numpy() for j in range(len(query.columns))])
         yield from by_block(values, found[_OURS.format("id")].to_numpy().astype(np.int64), n_blocks[()], seed)
 
     def frame(self, columns: dict[str, list[Any]]) -> Any:
-        """Make a frame of the same kind, lazy too."""
+        """Return an answer as a lazy frame of the same kind."""
         return narwhals_frame(columns, self._schema, self._frame.implementation).lazy().to_native()
 
 
 def _hash_expression(ids: Any, seed: int) -> Any:
-    """Write the hash of blocks/hashing.py, whichever way an engine rounds quotients."""
+    """Return the hash of blocks/hashing.py as an expression that does not depend on how an engine rounds quotients."""
     import narwhals as nw
 
     b, *rest = hash_coefficients(seed)

@@ -1,4 +1,4 @@
-"""Tables, files larger than memory, clusters: one question, the same answer on every engine."""
+"""Open a table, files larger than memory or a cluster's data with `scan`; every engine gives the same answers."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ def scan(
     client: Any = None,
     hash: Hash = "portable",
 ) -> Scan:
-    """Prepare a table, files or a cluster's data for robust questions.
+    """Open a table, files or a cluster's data for robust estimates.
 
     Parameters
     ----------
     source : dataframe, relation, path, glob, list of paths, or DuckDB connection
-        Any frame that narwhals knows (pandas, polars, pyarrow, …), eager or lazy; a DuckDB relation; a Dask dataframe;
-        Parquet or CSV files by a path, a glob or a list; a DuckDB connection together with `table`. Only the columns
-        in the files count, not those that the names of folders stand for.
+        Any frame that narwhals supports (pandas, polars, pyarrow, …), eager or lazy; a DuckDB relation; a Dask
+        dataframe; Parquet or CSV files by a path, a glob or a list; a DuckDB connection together with `table`. Only
+        columns in the files are read, not columns encoded in the names of folders.
     row_id : str, optional
-        A column of integers that tells rows apart and does not depend on the values asked about. The rows are dealt by
-        it, so that the answer does not depend on how they are stored. Without it rows are numbered as they stand: in a
-        frame from the top, in files one file after the other (those of a glob sorted by name, a list as it is given).
+        A column of distinct integers that does not depend on the estimated values. It determines the block of a row, so
+        that the answer does not depend on how the rows are stored. Without it rows are numbered in their order: in a
+        frame from the top, in files one file after the other (files of a glob by name, a list in its order).
     memory_limit : str, optional
-        For files and connections: the most that DuckDB may use, such as "1GB"; beyond it, it writes to disk.
+        For files and connections: the most memory that DuckDB may use, such as "1GB"; beyond it, DuckDB writes to disk.
     table : str, optional
         Name of a table or view of a DuckDB connection.
     client : dask.distributed.Client, optional
         Read Parquet files on the workers of a cluster, a row group at a time.
     hash : {"portable", "native"}
-        "native" deals the rows by DuckDB's own hash: cheaper, but other engines cannot compute it. The result says so.
+        "native" uses DuckDB's own hash: it is faster, but other engines cannot compute it. The result notes it.
 
     Returns
     -------
     Scan
-        With `mean`, `difference`, `variance` and `u_statistic`. Nothing is read before one of them is called.
+        An object with `mean`, `difference`, `variance` and `u_statistic`. Rows are read when one of them is called.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def scan(
     """
     for argument, name in (("row_id", row_id), ("table", table)):
         if name is not None and not isinstance(name, str):
-            raise TypeError(f"{argument}={name!r} must be a name")
+            raise TypeError(f"{argument}={name!r} must be a name, given as text")
     if hash not in ("portable", "native"):
         raise ValueError(f"hash={hash!r} is neither 'portable' nor 'native'")
     home = type(source).__module__.partition(".")[0]

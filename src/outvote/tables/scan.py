@@ -1,4 +1,4 @@
-"""The questions that all engines answer: count, choose the blocks, let them vote, write a table."""
+"""The class `Scan`: count the rows, choose the blocks, let them vote and return a table, on any engine."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from outvote.tables.engine import ANSWER, Engine, Key, Query, Tally
 from outvote.votes import Alternative, Terms
 
 _HEADS = tuple(ANSWER)[1:]
-#: No more blocks than this are asked of an engine: their state has to fit in memory many times over.
+#: The largest number of blocks that is chosen, because several copies of their sums must fit into memory.
 MOST_BLOCKS = 1_000_001
 
 
 class Scan:
-    """Data in a table, in files or on a cluster, ready to be asked; made by `outvote.scan`.
+    """Data in a table, in files or on a cluster, opened by `outvote.scan`.
 
-    Nothing is read before a question is asked. The rows are dealt by a hash of their id, so that the same seed gives
-    the same answer on every engine and however the rows are split up.
+    Rows are read when a method is called. A hash of the row id determines the block of a row, so that the same seed
+    gives the same answer on every engine, however the rows are split.
     """
 
     def __init__(self, engine: Engine):
@@ -67,9 +67,9 @@ class Scan:
         Parameters
         ----------
         column : str or sequence of str
-            What to average. A row counts if it is a number in each of these columns.
+            The columns to average. A row is used if it has a number in each of these columns.
         by : str or sequence of str, optional
-            Keys: one answer for each group. A count of corrupt rows applies to each group, and so does the confidence.
+            Keys: one answer for each group. `contamination` and `confidence` apply to each group.
         contamination, confidence, assume, rng, vote, n_blocks, nan_policy, alternative, simultaneous
             As for `outvote.mean`; NULL is NaN, and "auto" means 1 000 001 blocks at most.
 
@@ -77,8 +77,8 @@ class Scan:
         -------
         RobustEstimate, or a table of the kind the data came in
             With `by` a table, sorted by the keys: the keys, estimate, low, high, radius, provenance, n, blocks,
-            survives (how many corrupt rows the vote allows for), and a note that says what is wrong where there is no
-            answer or no radius; for several columns a line for each, with its name as `column`.
+            survives (how many corrupt rows the vote allows for), and a note that gives the reason if there is no
+            answer or no radius. Several columns have one line each, with the name in `column`.
         """
         query = self._query(column, by)
         request = _request(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks)
@@ -119,22 +119,22 @@ class Scan:
         alternative: Alternative = "two-sided",
         relative: bool = False,
     ) -> RobustEstimate:
-        """Estimate mean(b) - mean(a) of a column, where another column says which group a row belongs to.
+        """Estimate mean(b) - mean(a) of a column, for two groups of rows given by another column.
 
         Parameters
         ----------
         column : str
-            What to average.
+            The column to average.
         by : str
-            Which group a row belongs to.
+            The column with the group of each row.
         a, b : optional
-            Labels of the two groups; where there are just two, the smaller label is `a`.
+            Labels of the two groups; if there are only two groups, the smaller label is `a` by default.
         contamination, confidence, assume, rng, vote, n_blocks, nan_policy, alternative, relative
             As for `outvote.difference`.
         """
         for argument, name in (("column", column), ("by", by)):
             if not isinstance(name, str):
-                raise TypeError(f"{argument}={name!r} must be the name of a column: a difference takes one")
+                raise TypeError(f"{argument}={name!r} must be the name of one column")
         query = self._query(column, by)
         request = _request(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks, n_samples=2)
         known = [per_column(one, 1) for one in per_sample("assume", assume, 2)]
@@ -145,7 +145,7 @@ class Scan:
         sizes = [_usable(tallies[label], request) for label in labels]
         for label, size in zip(labels, sizes, strict=True):
             if size == 0:
-                raise ValueError(f"{by}={label!r} has no rows that count: at least one row is needed")
+                raise ValueError(f"{by}={label!r} has no usable rows: at least one row is needed")
         request.allowed.counts(sizes)
         plans = [_plan(request, size, one, terms, s) for s, (size, one) in enumerate(zip(sizes, known, strict=True))]
         blocks = {label: plan.n_blocks for label, plan in zip(labels, plans, strict=True)}
@@ -160,7 +160,7 @@ class Scan:
         return subtract(request, voted, relative=relative, n_omitted=n_out, detail=names + self._hash_note())
 
     def variance(self, column: str, **options: Any) -> RobustEstimate:
-        """Estimate the variance of a column; options as for `u_statistic`. It needs no shuffle of the rows."""
+        """Estimate the variance of a column; options as for `u_statistic`. The rows are not shuffled."""
         return self.u_statistic(column, kernel=VARIANCE, **options)
 
     def u_statistic(
@@ -177,12 +177,12 @@ class Scan:
         nan_policy: NanPolicy = "raise",
         alternative: Alternative = "two-sided",
     ) -> RobustEstimate:
-        """Estimate a one-sample U-statistic: the rows of each block are brought together, one block at a time.
+        """Estimate a one-sample U-statistic; the rows are brought together one block at a time.
 
         Parameters
         ----------
         column : str or sequence of str
-            The numbers, or the coordinates of the vectors, that the kernel takes.
+            The column of numbers, or the columns of the vectors, that the kernel takes.
         kernel : str or Kernel
             As for `outvote.u_statistic`.
         contamination, confidence, assume, rng, vote, n_blocks, nan_policy, alternative
@@ -190,7 +190,7 @@ class Scan:
         """
         query, named = self._query(column, None), kernel_of(kernel)
         if len(named.degrees) != 1:
-            raise ValueError(f"kernel {named.name!r} takes {len(named.degrees)} samples: a scan has one")
+            raise ValueError(f"kernel {named.name!r} takes {len(named.degrees)} samples, but a scan has one")
         request = _request(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks)
         assumed = kernel_assumptions(assume, 1, named)
         terms = request.terms.about(assumed[0], named.degrees)
@@ -221,7 +221,7 @@ class Scan:
     def _block_values(
         self, query: Query, kernel: Kernel, n_blocks: int, seed: int, *, vectors: bool
     ) -> tuple[Any, Any]:
-        """Evaluate the kernel on each block; return the rows and the value of each, NaN where it has too few rows."""
+        """Return the number of rows and the kernel's value of each block; the value is NaN if it has too few rows."""
         sizes, values = np.zeros(n_blocks, dtype=np.int64), np.full(n_blocks, np.nan)
         if kernel.moment_form is not None:
             summary = self._engine.summaries(query, {(): n_blocks}, seed)[()]
@@ -244,13 +244,13 @@ class Scan:
                 check_name(argument, name, there)
         clash = next((name for name in keys if name in ANSWER), None)
         if clash is not None:
-            raise ValueError(f"by={clash!r} has the name of a column of the answer: rename it")
+            raise ValueError(f"by={clash!r} is also the name of a column of the answer: rename it")
         return Query(columns, keys)
 
     def _summed(
         self, query: Query, request: Request, assumed: Assumed, terms: Terms
     ) -> tuple[dict[Key, Tally], dict[Key, BlockPlan | str], dict[Key, BlockSummary]]:
-        """Count the rows, choose the blocks, and sum them up; at once where the number of rows is known before."""
+        """Count the rows, choose the blocks, and sum them up; the count is skipped if the number of rows is known."""
         n_rows = None if query.by else self._engine.n_rows()
         if n_rows:
             with suppress(ValueError):  # errors are raised after the count
@@ -291,11 +291,11 @@ class Scan:
                 "rows: nan_policy='corrupt' counts such rows as corrupt"
             )
         if not query.by and _usable(tallies[()], request) == 0:
-            raise ValueError(f"column {which} has no rows that count: at least one row is needed")
+            raise ValueError(f"column {which} has no usable rows: at least one row is needed")
         return tallies
 
     def _hash_note(self) -> str:
-        return "" if self._engine.hashed == "portable" else f" The rows were dealt by the {self._engine.hashed} hash."
+        return "" if self._engine.hashed == "portable" else f" The blocks are those of the {self._engine.hashed} hash."
 
     def _table(
         self,
@@ -314,7 +314,7 @@ class Scan:
 
 
 def _line(found: RobustEstimate | str, n_rows: int, j: int) -> tuple[Any, ...]:
-    """What is said of one column of one group, in the order of the heads."""
+    """Return the cells for one column of one group, in the order of the heads."""
     if isinstance(found, str):
         return (None, None, None, None, "none", n_rows, 0, 0, found)
     numbers = (float(np.ravel(v)[j]) for v in np.broadcast_arrays(found.estimate, *found.interval, found.radius))
@@ -325,12 +325,12 @@ def _line(found: RobustEstimate | str, n_rows: int, j: int) -> tuple[Any, ...]:
 
 
 def _names(given: Any, argument: str) -> tuple[str, ...]:
-    """Return one name, or several, as a tuple."""
+    """Return one name or several as a tuple."""
     names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, (list, tuple)) else None
     if names is None or not all(isinstance(name, str) for name in names):
         raise TypeError(f"{argument}={given!r} must be the name of a column, or a list of names")
     if not names:
-        raise ValueError(f"{argument}={given!r} names no column: give at least one")
+        raise ValueError(f"{argument}={given!r} is empty: give at least one column")
     if len(set(names)) < len(names):
         raise ValueError(f"{argument}={given!r} names a column twice")
     return names
@@ -346,7 +346,7 @@ def _request(
     n_blocks: NBlocks,
     n_samples: int = 1,
 ) -> Request:
-    """Check what does not depend on the groups; per-group errors go into the note column."""
+    """Check the arguments that do not depend on the groups; per-group errors go into the note column."""
     if isinstance(contamination, str) and contamination == "auto":
         raise ValueError("contamination='auto' needs the rows in memory: use outvote.mean, or give a fraction or count")
     return Request.read(
@@ -358,7 +358,7 @@ def _request(
 def _plans(
     tallies: Mapping[Key, Tally], request: Request, assumed: Assumed, terms: Terms, *, must: bool
 ) -> dict[Key, BlockPlan | str]:
-    """Choose the blocks of each group, or say why it has none; `must`: it is an error not to have any."""
+    """Return the plan of each group, or the reason why it has none, which is an error if `must`."""
     known: dict[tuple[int, int], BlockPlan | str] = {}
     plans = {}
     if isinstance(request.allowed.amount, tuple):
@@ -379,7 +379,7 @@ def _plans(
 def _plan_of_group(request: Request, tally: Tally, assumed: Assumed, terms: Terms) -> BlockPlan:
     n_rows = _usable(tally, request)
     if n_rows == 0:
-        raise ValueError("no rows that count")
+        raise ValueError("no usable rows")
     _check_certain(tally, request, request.allowed.count(n_rows), n_rows)
     return _plan(request, n_rows, assumed, terms)
 
@@ -393,7 +393,7 @@ def _plan(request: Request, n_rows: int, assumed: Assumed, terms: Terms, sample:
 
 
 def _usable(tally: Tally, request: Request) -> int:
-    """Return how many rows count: those that are corrupt for certain do, those that are missing do not."""
+    """Return the number of usable rows: corrupt rows are included, missing rows are not."""
     return tally.n_rows - (tally.n_missing if request.nan_policy == "omit" else 0)
 
 
@@ -403,11 +403,11 @@ def _check_certain(tally: Tally, request: Request, n_corrupt: int, n_rows: int) 
 
 
 def _completed(summary: BlockSummary, tally: Tally, request: Request) -> BlockSummary:
-    """Write into a summary of finite rows how many others there were."""
+    """Return a summary of finite rows, with the number of other rows added."""
     n_bad = tally.n_missing + tally.n_infinite
     if summary.n_rows != tally.n_rows - n_bad:
         raise RuntimeError(
-            f"{tally.n_rows - n_bad} rows were counted, and {summary.n_rows} summed up: did they change meanwhile?"
+            f"{tally.n_rows - n_bad} rows were counted, but {summary.n_rows} summed up: did the data change meanwhile?"
         )
     if request.nan_policy == "corrupt":
         summary.n_found_corrupt = n_bad
@@ -422,7 +422,7 @@ def _two_labels(tallies: Mapping[Key, Tally], by: str, a: Any, b: Any) -> tuple[
     shown = ", ".join(map(repr, labels[:10]))
     for name, label in (("a", a), ("b", b)):
         if label is not None and label not in labels:
-            raise ValueError(f"{name}={label!r} is not a value of the column {by!r}: there are {shown}")
+            raise ValueError(f"{name}={label!r} is not a value of the column {by!r}: its values are {shown}")
     if a is None and b is None:
         if len(labels) != 2:
             raise ValueError(f"the column {by!r} has {len(labels)} values, not two: name a and b among {shown}")

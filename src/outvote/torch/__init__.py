@@ -1,4 +1,4 @@
-"""Losses for any torch model that hold when part of each batch is corrupt; needs the extra `torch`."""
+"""Losses for any torch model that stay right when part of each batch is corrupt; they need the extra `torch`."""
 
 from __future__ import annotations
 

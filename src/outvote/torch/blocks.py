@@ -1,6 +1,6 @@
-"""Blocks on the tensor's own device: how many, which rows, and which of them are in the middle.
+"""Plan the blocks of a batch, put rows into them, and choose the middle blocks, on the device of the tensors.
 
-Nothing here waits for the device: numbers of blocks follow from shapes, and everything else stays a tensor.
+No function waits for the device: numbers of blocks follow from shapes, and everything else stays a tensor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from outvote.learning.voting import middle_blocks
 
 
 class BatchPlan(NamedTuple):
-    """How a batch is cut: numbers of blocks, rows in each, and blocks that are chosen.
+    """The blocks of a batch: their number, the rows in each, and how many are chosen.
 
     Examples
     --------
@@ -33,7 +33,7 @@ class BatchPlan(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Return how many rows are dealt; those that fill no block are left out of this batch."""
+        """Return how many rows are put into blocks; the remaining rows of the batch are left out."""
         return self.n_blocks * self.block_size
 
 
@@ -46,7 +46,7 @@ def plan_batch(
     blocks: Any = 0.25,
     degree: int = 1,
 ) -> BatchPlan:
-    """Choose the number of blocks of a batch and how many of them are taken, or say why there is none.
+    """Choose the number of blocks of a batch and how many of them are taken, or raise an error if there is none.
 
     Parameters
     ----------
@@ -56,17 +56,17 @@ def plan_batch(
         Number of blocks (K). By default 2·n_corrupt + 1, the largest blocks that corrupt rows cannot outvote; for
         pairs, blocks of at most 256 rows.
     contamination : float, int or Contamination, optional
-        How many rows of the batch may be corrupt: a fraction, or a count.
+        How many rows of the batch may be corrupt: a fraction or a number of rows.
     blocks : float or "median"
-        Share of the blocks that is taken, in the middle of their risks: fewer where corrupt blocks could reach it,
-        at least one. "median" (or 0) takes one, the lower one of the two in the middle if K is even.
+        The share of blocks that is taken from the middle of the risks: at least one block, and fewer if corrupt blocks
+        could be among them. "median" (or 0) takes one block, the lower of the two in the middle if K is even.
     degree : {1, 2}
-        2 where the loss is about pairs: each block needs two rows.
+        1 for losses of rows, 2 for losses of pairs: each block then needs two rows.
 
     Returns
     -------
     BatchPlan
-        Blocks, rows in each, blocks taken.
+        Number of blocks, rows in each, and blocks taken.
 
     Examples
     --------
@@ -90,16 +90,16 @@ def plan_batch(
 
 
 def deal_blocks(n_rows: int, n_blocks: int, *, device: Any = None, generator: torch.Generator | None = None) -> Tensor:
-    """Deal rows into blocks of the same size, uniformly among such partitions.
+    """Put rows into blocks of the same size at random, uniformly among such partitions.
 
     Parameters
     ----------
     n_rows, n_blocks : int
-        Rows, and blocks of ⌊n_rows/n_blocks⌋ rows; rows that fill no block are left out, at random.
+        Number of rows, and of blocks of ⌊n_rows/n_blocks⌋ rows; the remaining rows, chosen at random, are left out.
     device : torch.device or str, optional
-        Where the numbers are drawn and stay.
+        The device on which the numbers are drawn and stay.
     generator : torch.Generator, optional
-        Seed, on the same device. By default torch's own.
+        Generator on the same device; torch's default generator by default.
 
     Returns
     -------
@@ -124,16 +124,16 @@ def deal_blocks(n_rows: int, n_blocks: int, *, device: Any = None, generator: to
 def choose_blocks(risks: Tensor, n_chosen: int = 1) -> Tensor:
     """Choose the blocks in the middle of the risks.
 
-    A risk that is NaN is as bad as an infinite one. Blocks whose risk is not finite are never chosen as long as
-    `n_chosen` others are there: the middle then moves down to the largest finite risks. Equal risks are taken in the
-    order of the blocks; these were dealt at random, so that ties are broken at random.
+    A NaN risk counts as infinite. Blocks with an infinite risk are not chosen if there are at least `n_chosen` others:
+    the middle then moves down to the largest finite risks. Equal risks are taken in the order of the blocks; since
+    rows are put into blocks at random, ties are broken at random.
 
     Parameters
     ----------
     risks : Tensor
         One risk for each block, (K,).
     n_chosen : int
-        How many are chosen; 1 is the median, the lower one if K is even.
+        How many blocks are chosen; 1 is the median block, the lower one if K is even.
 
     Returns
     -------

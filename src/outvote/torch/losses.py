@@ -1,7 +1,7 @@
-"""The mean loss of the blocks in the middle of a batch: what a training step sees when corrupt rows are outvoted.
+"""Losses of the middle blocks of a batch, for training steps in which corrupt rows are outvoted.
 
-Every call deals the rows of a batch into blocks, at random, lets each block vote with its mean loss, and returns the
-mean over the blocks in the middle, as one epoch of Algorithm 1 does with all rows.
+Every call puts the rows of a batch into blocks at random, computes the mean loss of each block, and returns the mean
+over the blocks in the middle, as one epoch of Algorithm 1 does with all rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from outvote.contamination import Contamination
 from outvote.torch.blocks import choose_blocks, deal_blocks, plan_batch
 
 PairLoss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-"""Losses of pairs, (n,), from the outputs of their first and second rows and the targets of these."""
+"""A function that returns the losses of pairs, (n,), from the outputs and targets of their first and second rows."""
 
 
 def median_block_loss(
@@ -32,40 +32,39 @@ def median_block_loss(
 ) -> Tensor:
     """Return the mean loss of the median block of a batch, or of the blocks in the middle.
 
-    Two forms:
+    There are two forms:
 
-    - ``median_block_loss(losses, …)`` takes the losses of the rows, one each. Rows that were not chosen get a gradient
-      of 0, which holds against finite garbage only: behind them stands the backward pass of your model, where
-      0·NaN = NaN.
-    - ``median_block_loss(loss_fn, x, y, …)`` computes ``loss_fn(x, y)`` without gradient, chooses, and computes it
+    - ``median_block_loss(losses, …)`` takes the loss of each row. Rows that are not chosen get a gradient of 0. This
+      helps against finite values only: the backward pass of your model still includes these rows, and 0·NaN = NaN.
+    - ``median_block_loss(loss_fn, x, y, …)`` computes ``loss_fn(x, y)`` without gradient, chooses rows, and computes it
       again on the chosen rows alone. NaN, infinities and huge values in other rows never reach the gradient.
 
     Parameters
     ----------
     losses : Tensor or callable
-        The loss of each row, (n,), or a function of `tensors` that returns it. Such a function must treat each row for
-        itself: a batch normalisation in training mode does not.
+        The loss of each row, (n,), or a function of `tensors` that returns it. Such a function must treat each row
+        separately; batch normalisation in training mode does not.
     *tensors : Tensor
-        With a function, what it is given: rows first, equally many.
+        The arguments of the function, rows first, all with the same number of rows.
     contamination : float, int or Contamination, optional
-        How many rows of the batch may be corrupt: a fraction, or a count.
+        How many rows of the batch may be corrupt: a fraction or a number of rows.
     n_blocks : int, optional
-        Number of blocks (K), 2·n_corrupt + 1 by default; without `contamination` it has to be given. Rows that
-        fill no block are left out of this call, at random.
+        Number of blocks (K), 2·n_corrupt + 1 by default; it is required without `contamination`. Rows that do not fit
+        into blocks of equal size, chosen at random, are left out of this call.
     blocks : float or "median", default=0.25
-        Share of the blocks that is taken, in the middle of their losses: fewer where corrupt blocks could reach it.
-        "median" takes one.
+        The share of blocks that is taken from the middle of the losses: fewer if corrupt blocks could be among them.
+        "median" takes one block.
     generator : torch.Generator, optional
-        Seed of the deal, on the device of the losses.
+        Generator of the blocks, on the device of the losses.
 
     Returns
     -------
     Tensor
-        The loss, a scalar. It is not finite only if fewer blocks are finite than are chosen.
+        The loss, a scalar. It is not finite only if fewer blocks have a finite loss than are chosen.
 
     See Also
     --------
-    MedianBlockLoss : The same as a module, which counts how often an example is chosen.
+    MedianBlockLoss : This loss as a module, which counts how often an example is chosen.
 
     Examples
     --------
@@ -98,29 +97,29 @@ def median_block_pair_loss(
 ) -> Tensor:
     """Return the mean loss of pairs inside the median block of a batch, or inside the blocks in the middle.
 
-    Pairs are formed inside blocks only: n·(B - 1)/2 of them for n rows in blocks of B, not n·(n - 1)/2. A corrupt row
-    spoils its own block, whatever it is paired with.
+    Pairs are formed inside blocks only: n·(B - 1)/2 pairs for n rows in blocks of B, not n·(n - 1)/2. A corrupt row
+    affects only its own block.
 
     Parameters
     ----------
     outputs : Tensor or callable
-        What the model says of each row, rows first; or a function of `tensors` that returns it, a model for instance.
+        The model's output for each row, rows first; or a function of `tensors` that returns it, such as a model.
         As in `median_block_loss`, a function is computed again on the chosen rows alone, so that NaN in
         other rows never reaches the gradient.
     targets : Tensor
         Targets, rows first.
     pair_loss : callable
-        ``pair_loss(first, second, first_targets, second_targets)``: the losses of pairs, (n_pairs,), from the outputs
-        of their rows, (n_pairs, …). Each pair comes once, in random order.
+        ``pair_loss(first, second, first_targets, second_targets)`` returns the losses of pairs, (n_pairs,), from the
+        outputs of their rows, (n_pairs, …). Each pair occurs once; which of its rows is first is random.
     *tensors : Tensor
-        With a function, what it is given.
+        The arguments of the function.
     contamination, n_blocks, blocks, generator
         As in `median_block_loss`. A block has at least two rows, and at most 256 unless `n_blocks` is given.
 
     Returns
     -------
     Tensor
-        The loss, a scalar. It is not finite only if fewer blocks are finite than are chosen.
+        The loss, a scalar. It is not finite only if fewer blocks have a finite loss than are chosen.
 
     Examples
     --------
@@ -138,29 +137,29 @@ def median_block_pair_loss(
 
 
 def trusted_rows(losses: Tensor, contamination: Any, *, above: Any) -> Tensor:
-    """Return which rows to trust once the vote has trained a model: all but those that it contradicts.
+    """Return the rows to trust after the vote has trained a model: all rows except those that contradict the model.
 
-    The vote leaves out hard rows along with wrong ones; plain epochs on the trusted rows win the hard ones back. A row
-    is left out if it is among the worst, as many as `contamination` allows, *and* its loss is larger than `above`; or
-    if its loss is not finite. Clean rows seldom are.
+    The vote leaves out hard rows as well as wrong ones; plain epochs on the trusted rows let the model learn the hard
+    rows. A row is not trusted if its loss is not finite, or if it is among the worst rows (as many as `contamination`
+    allows) *and* its loss is larger than `above`. Few clean rows are left out.
 
     Parameters
     ----------
     losses : Tensor
         The loss of each row, (n,), under the model that the vote has trained.
     contamination : float, int or Contamination
-        How many of these rows may be corrupt: a fraction, or a count. Losses that are not finite are the worst.
+        How many of these rows may be corrupt: a fraction or a number of rows. Losses that are not finite are the worst.
     above : float or "far"
-        What a row loses that is contradicted. For a cross entropy take log(n_classes), the loss of a guess. 0 leaves
-        out as many rows as may be corrupt. "far" is for residuals, their squares or absolute values: the median times
-        the fourth power of upper quartile/median, both over rows outside the worst share; about four to five standard
-        deviations of a normal residual. Do not use it for a cross entropy: a network that is sure of most rows has
-        quartiles so far apart that hardly anything is far.
+        The smallest loss of a row that contradicts the model. For a cross entropy use log(n_classes), the loss of a
+        guess. 0 leaves out as many rows as may be corrupt. "far" is for squared or absolute residuals: it is the median
+        times the fourth power of upper quartile/median, both over rows outside the worst share, which is about four to
+        five standard deviations of a normal residual. Do not use "far" for a cross entropy: if a network is sure of
+        most rows, the quartiles are so far apart that almost no row is far.
 
     Returns
     -------
     Tensor
-        A mask, (n,). Rows that lose as much as a trusted one are trusted. Nothing here waits for the device;
+        A mask, (n,). Rows with the same loss as a trusted row are trusted. This function does not wait for the device;
         ``mask.nonzero()`` does.
 
     Examples
@@ -191,14 +190,14 @@ def trusted_rows(losses: Tensor, contamination: Any, *, above: Any) -> Tensor:
 
 
 def _far(kept: Tensor) -> Tensor:
-    """Return the median times (upper quartile/median)⁴ of sorted losses: the same rows, whatever power is given."""
+    """Return the median times (upper quartile/median)⁴ of sorted losses; powers of the losses select the same rows."""
     middle, upper = kept[len(kept) // 2], kept[3 * len(kept) // 4]
-    # Half of them are 0 (a hinge): nothing says how far is far, and all that may be corrupt are left out.
+    # If half of the losses are 0 (a hinge loss), they have no scale, and all rows that may be corrupt are left out.
     return torch.where((middle > 0) & torch.isfinite(upper), middle * (upper / middle) ** 4, 0.0)
 
 
 class _Counting(nn.Module):  # type: ignore[misc]
-    """The settings of a vote, and how often each example was dealt and chosen."""
+    """The settings of a vote, and how often each example was in a block and chosen."""
 
     dealt: Tensor
     chosen: Tensor
@@ -223,16 +222,16 @@ class _Counting(nn.Module):  # type: ignore[misc]
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in names if getattr(self, name) is not None)
 
     def reset_counts(self) -> None:
-        """Forget how often each example was dealt and chosen."""
+        """Set all counts to zero."""
         self.dealt.zero_()
         self.chosen.zero_()
 
     def outlier_scores(self) -> Tensor:
-        """Return how much less often than others each example was chosen, in standard deviations; 0 if never dealt.
+        """Return how much less often than others each example was chosen, in standard deviations.
 
-        If all were chosen with the same probability p, an example dealt m times would be chosen m·p times, give or take
-        √(m·p·(1 - p)). Corrupt examples spoil their blocks and are chosen less; so are examples that are hard, or that
-        are easy when most are not.
+        If all examples were chosen with the same probability p, an example in m blocks would be chosen m·p times, with
+        a standard deviation of √(m·p·(1 - p)). Corrupt examples raise the risk of their blocks and are chosen less
+        often; so are examples that are hard, or easy if most are not. An example that was in no block has score 0.
         """
         share = self.chosen.sum() / self.dealt.sum().clamp(min=1)
         spread = (self.dealt * share * (1 - share)).sqrt()
@@ -270,8 +269,8 @@ class MedianBlockLoss(_Counting):
     Attributes
     ----------
     dealt, chosen : Tensor
-        How often each example was dealt into a block, and into one that was chosen; buffers, kept in ``state_dict``.
-        Rows that filled no block are not counted.
+        How often each example was in a block, and in a chosen block; buffers, saved in ``state_dict``. Rows in no block
+        are not counted.
 
     Examples
     --------
@@ -343,7 +342,7 @@ def _voted(
     settings: dict[str, Any],
     generator: torch.Generator | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the loss, the rows of the blocks, (K, B), and those of the chosen ones."""
+    """Return the loss, the rows of the blocks, (K, B), and the rows of the chosen blocks."""
     n_rows = _n_rows("losses", losses, tensors)
     values = _without_gradient(losses, tensors)
     _check_losses(values, n_rows, "loss_fn returned" if tensors else "losses has")
@@ -397,7 +396,7 @@ def _without_gradient(values: Tensor | Callable[..., Tensor], tensors: tuple[Ten
         found = values(*tensors)
     if not isinstance(found, Tensor):
         raise TypeError(f"the function returned {type(found).__name__}, not a tensor with one entry for each row")
-    # Autocast keeps the weights it has cast; those cast here know no gradient.
+    # Autocast caches the weights that it has cast; those cast here have no gradient.
     torch.clear_autocast_cache()
     return found
 
@@ -434,5 +433,5 @@ def _check_losses(losses: Tensor, n_rows: int, who: str, what: str = "row") -> N
 
 
 def _precise(losses: Tensor) -> Tensor:
-    """Half precision would tie the risks, or overflow in their sum."""
+    """Return losses in at least float32; in half precision risks would tie, or their sum overflow."""
     return losses if losses.dtype == torch.float64 else losses.float()

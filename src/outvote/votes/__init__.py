@@ -1,4 +1,4 @@
-"""How block values become one answer, and how far off that answer can be."""
+"""Votes: compute one estimate from the block values, and bound its error."""
 
 from outvote.contamination import Adversary
 from outvote.votes.ballots import Ballot, VoteName, at_size, ballot, best_vote

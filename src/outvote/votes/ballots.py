@@ -1,4 +1,4 @@
-"""A vote made ready for given blocks: how their values become one answer, and how far off it can be."""
+"""Prepare a vote for given blocks: its tuning and its certified radius."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from outvote.votes.terms import Layout, Terms
 
 VoteName = Literal["median", "soft", "clipped", "auto"]
 
-#: Up to this many rows each may vote by itself; beyond, blocks make the root cheap to find.
+#: Up to this many rows every row votes; with more rows, blocks vote, which is faster.
 _EVERY_ROW_VOTES_UP_TO = 2**20
-#: What such blocks may add to the radius.
+#: The factor by which such blocks may enlarge the radius.
 _BLOCKS_MAY_COST = 1.01
 
 
 @dataclass(frozen=True)
 class Ballot:
-    """A vote with its radius and, for the soft and the clipped vote, what it was tuned to.
+    """A vote with its radius and, for the soft and the clipped vote, its tuning.
 
     Attributes
     ----------
     vote : {"median", "soft", "clipped"}
-        How values become one.
+        How the estimate is computed from the block values.
     radius : float
-        How far the result can be from the truth; infinite where this vote has no certificate.
+        How far the estimate can be from the truth; infinite if this vote has no certificate.
     scale : float
-        The unit of the tuning: the sd of a clean block value, or that of its threshold.
+        The unit of the tuning: the sd of a clean block value, or the unit of the threshold.
     tuning : SoftTuning, ClippedTuning or None
-        In units of `scale`.
+        The tuning, in units of `scale`; None for the median.
     """
 
     vote: str
@@ -48,7 +48,7 @@ class Ballot:
     tuning: SoftTuning | ClippedTuning | None = None
 
     def count(self, values: Floats) -> float:
-        """Turn the block values into one; without a certificate the median is as good as any."""
+        """Return the estimate from the block values; a vote without a certificate returns the median."""
         if self.tuning is None or not 0 < self.radius < math.inf:
             return float(median_of(values))
         if isinstance(self.tuning, SoftTuning):
@@ -68,18 +68,18 @@ def ballot(
     Parameters
     ----------
     vote : {"median", "soft", "clipped"}
-        Which one; on a full grid, where blocks are not independent, it is the median.
+        The vote; on a full grid, where blocks are not independent, the median is taken.
     sizes : sequence of arrays
         Sizes of the blocks of each sample.
     n_bad : sequence of int
-        Corrupt rows of each sample.
+        How many rows of each sample may be corrupt.
     terms : Terms
         log δ, assumption, degrees, adversary, alternative.
     layout : {"single", "full", "diagonal"}
-        How the samples go together.
+        How the blocks of several samples are combined.
     """
     if layout == "full":
-        # Blocks of the smallest size have the heaviest tail, so what holds for them holds for all.
+        # Blocks of the smallest size have the heaviest tail, so a bound for them holds for all.
         smallest = tuple(int(size.min()) for size in sizes)
         return _remembered_grid(tuple(map(len, sizes)), tuple(n_bad), smallest, terms)
     n_blocks, bad = len(sizes[0]), sum(n_bad)
@@ -90,7 +90,7 @@ def ballot(
     if vote == "soft" and not equal:
         sds = terms.tail(tuple(size.astype(np.float64) for size in sizes)).sd
         return _soft(n_blocks, bad, soft_scale(np.broadcast_to(sds, (n_blocks,)), bad, terms.adversary), terms)
-    # Equal sizes, or the smallest for all.
+    # All sizes are equal, or the smallest is used for all.
     smallest = tuple(low for low, _ in ends)
     return _remembered(vote, n_blocks, bad, smallest, terms)
 
@@ -124,7 +124,7 @@ def _soft(n_blocks: int, n_bad: int, sd: float, terms: Terms) -> Ballot:
 def best_vote(
     vote: str, n_rows: Sequence[int], n_corrupt: Sequence[int], terms: Terms, layout: Layout = "single"
 ) -> tuple[str, tuple[int, ...]]:
-    """Choose the vote, if it is left open, and the number of blocks with the smallest certified radius.
+    """Return the vote and the number of blocks with the smallest certified radius; "auto" tries every vote.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def _blocks_for(
         return (_blocks_of_rows(vote, n_rows[0], bad, terms),)
     tried = odd_grid(2 * bad + 1, most, 24)
     for _ in range(3):
-        # The most blocks of the same sizes.
+        # Take the largest number of blocks that leaves the sizes unchanged.
         tried = np.unique(np.minimum.reduce([n // (n // tried) for n in n_rows]))
         radii = [_radius(vote, n_rows, (int(k),) * len(n_rows), bad, terms) for k in tried]
         best = int(np.argmin(radii))
@@ -163,7 +163,7 @@ def _blocks_for(
 
 
 def _blocks_of_rows(vote: str, n_rows: int, bad: int, terms: Terms) -> int:
-    """For a mean every row votes while that is fast; else blocks as large as cost little of the radius."""
+    """Return the number of votes for a mean: all rows if that is fast, else the fewest blocks with a good radius."""
     if n_rows <= _EVERY_ROW_VOTES_UP_TO:
         return n_rows
     allowed = _BLOCKS_MAY_COST * _radius(vote, [n_rows], (n_rows,), bad, terms)

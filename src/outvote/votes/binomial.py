@@ -1,7 +1,7 @@
-"""How rarely m of N blocks are off: binomial tails, and the probability that keeps them rare.
+"""Binomial tails, and the block probability p that keeps such a tail below δ.
 
 ``F(p) = P(Bin(N, p) >= m)`` is the distribution function of Beta(m, N-m+1), and its inverse is in scipy.special, whose
-import takes three times as long as numpy's. So the first few are added up here, term by term.
+import takes three times as long as numpy's. So this module adds up the terms of the first few tails itself.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 DEEP = -200.0  # below this log(delta) scipy's Beta inversion is no longer reliable
-#: Terms added up here before scipy.special is loaded: they take less time than its import.
+#: After this many terms scipy.special is loaded; adding them up takes less time than its import.
 _MOST_TERMS = 2**21
-#: Newton's method doubles the right digits every step; it starts with about one.
+#: Newton's method doubles the correct digits in every step; it starts with about one.
 _STEPS = 30
 _n_terms = 0
 
 
 def log_binomial_tail(p: ArrayLike, n_clean: ArrayLike, n_needed: ArrayLike) -> Floats:
-    """Logarithm of ``F(p) = P(Bin(N, p) >= m)``; an upper bound within a fraction of a percent below 1e-280.
+    """Return the logarithm of ``F(p) = P(Bin(N, p) >= m)``; below 1e-280 it is an upper bound, within 1 %.
 
     Examples
     --------
@@ -46,13 +46,13 @@ def log_binomial_tail(p: ArrayLike, n_clean: ArrayLike, n_needed: ArrayLike) -> 
 
 
 def log_first_term(p: Floats, n: Floats, m: Floats) -> Floats:
-    """Logarithm of ``P(Bin(N, p) = m)``; m times it is p·F'(p)."""
+    """Return the logarithm of ``P(Bin(N, p) = m)``; m times this probability is p·F'(p)."""
     with np.errstate(divide="ignore"):
         return np.asarray(log_choose(n, m) + m * np.log(p) + (n - m) * np.log1p(-p))
 
 
 def log_choose(n: Floats, m: Floats) -> Floats:
-    """Logarithm of the number of ways to choose m of N."""
+    """Return the logarithm of the number of ways to choose m of N."""
     log_gamma: Any = np.vectorize(math.lgamma, otypes=[float])
     if "scipy.special" in sys.modules:
         log_gamma = _loaded().gammaln
@@ -60,7 +60,7 @@ def log_choose(n: Floats, m: Floats) -> Floats:
 
 
 def p_star(log_delta: ArrayLike, n_clean: ArrayLike, n_needed: ArrayLike) -> Floats:
-    """Largest p with ``P(Bin(N, p) >= m) <= delta``, the Beta(m, N-m+1) quantile; 0 where m <= 0.
+    """Return the largest p with ``P(Bin(N, p) >= m) <= delta``, the Beta(m, N-m+1) quantile; 0 where m <= 0.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def p_star(log_delta: ArrayLike, n_clean: ArrayLike, n_needed: ArrayLike) -> Flo
     possible = m >= 1
     n, m = np.where(possible, n, 1.0), np.where(possible, m, 1.0)
     deep = log_d < DEEP
-    # F is at least 1/4 at p = m/(N+1): below, the terms of the sum decrease.
+    # F is at least 1/4 at p = m/(N+1); for smaller p the terms of the sum decrease.
     special = _special(n, m) if not deep.any() and np.all(log_d < math.log(0.25)) else _loaded()
     if special is None:
         p = _summed_p_star(log_d, n, m)
@@ -94,7 +94,7 @@ def _loaded() -> Any:
 
 
 def _special(n: Floats, m: Floats) -> Any:
-    """Return scipy.special, or None where it is not loaded and few terms are to be added up."""
+    """Return scipy.special, or None if it is not loaded and few terms need to be added up."""
     global _n_terms
     if "scipy.special" in sys.modules:
         return _loaded()
@@ -103,19 +103,19 @@ def _special(n: Floats, m: Floats) -> Any:
 
 
 def _n_beyond(n: Floats, m: Floats) -> int:
-    """How many terms count beyond the first: t terms on they are exp(-2t²/N) of it, or less, where p < m/N."""
+    """Return how many terms matter beyond the first: the t-th is at most exp(-2t²/N) times the first if p < m/N."""
     return int(min((n - m).max(initial=0.0), 5 * math.sqrt(n.max(initial=1.0)) + 5))
 
 
 def _terms(p: Floats, n: Floats, m: Floats) -> tuple[Floats, Floats]:
-    """Return the logarithm of P(Bin(N, p) = m), and the sum of the terms beyond as a multiple of it, for p < m/N."""
+    """Return log P(Bin(N, p) = m), and the sum of the later terms divided by P(Bin(N, p) = m), for p < m/N."""
     j = np.arange(_n_beyond(n, m), dtype=float).reshape(-1, *([1] * n.ndim))
     ratios = np.maximum(n - m - j, 0.0) / (m + j + 1) * (p / (1 - p))
     return log_first_term(p, n, m), np.asarray(np.cumprod(ratios, axis=0).sum(axis=0))
 
 
 def _summed_p_star(log_delta: Floats, n: Floats, m: Floats) -> Floats:
-    """Invert the sum by Newton's method on log F as a function of log p, which is concave: all steps but one go up."""
+    """Invert the sum by Newton's method on log F, a concave function of log p: all steps but one go up."""
     log_p = np.log(m / (n + 1))
     for _ in range(_STEPS):
         log_first, beyond = _terms(np.exp(log_p), n, m)
@@ -141,11 +141,11 @@ def _log_deep_tail(log_p: Floats, n: Floats, m: Floats) -> Floats:
 
 
 def _deep_p_star(log_delta: Floats, n: Floats, m: Floats) -> Floats:
-    """Invert the bound of `_log_deep_tail` by bisection on log p, from below: right for any log δ."""
+    """Invert the bound of `_log_deep_tail` by bisection on log p, from below; this is valid for any log δ."""
     high = np.log(m / (n + 1))
     low = np.minimum((log_delta - log_choose(n, m)) / m, high) - 1.0
     for _ in range(80):
         middle = (low + high) / 2
         small_enough = _log_deep_tail(middle, n, m) <= log_delta
         low, high = np.where(small_enough, middle, low), np.where(small_enough, high, middle)
-    return np.nextafter(np.exp(low), 0.0)  # a denormal number may have been rounded up
+    return np.nextafter(np.exp(low), 0.0)  # exp may have rounded a denormal number up

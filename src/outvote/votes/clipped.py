@@ -1,20 +1,20 @@
-"""The clipped vote, for light tails: values pull in proportion to their distance, up to a limit.
+"""The clipped vote, for light tails: every value pulls in proportion to its distance, up to a limit.
 
-Votes elect the root θ of ``Σ_k clip(v_k - θ, ±τ) = 0``. For a clean vote V and X = V - θ, let v ≥ Var(X) and
+The estimate is the root θ of ``Σ_k clip(v_k - θ, ±τ) = 0``. For a clean vote V and X = V - θ, let v ≥ Var(X) and
 ``T(u) ≥ E(X - u)₊, E(-X - u)₊``. At distance r above the truth the pull is ``Y = clip(X - r, ±τ)``:
 
 - ``clip(x) = x + (-x - τ)₊ - (x - τ)₊``, so ``-r - T(τ + r) <= E Y <= -r + T(τ - r)``;
 - clipping brings values closer together, so ``Var(Y) <= v``;
-- ``Y - E Y <= τ - E Y``, at most 2τ and at most τ + r + T(τ - r): call the smaller b.
+- ``Y - E Y <= τ - E Y``, which is at most 2τ and at most τ + r + T(τ - r); b is the smaller of the two.
 
-Bernstein's inequality on N clean votes (in the form ``√(2NvL) + bL/3``), with a corrupt one adding at most τ, or 2τ
-if it replaces a vote of the adversary's choice: the sum is negative at θ + r, hence the root below it, except with
-probability δ/2, if
+Bernstein's inequality is applied to N clean votes (in the form ``√(2NvL) + bL/3``). A corrupt vote adds at most τ, or
+2τ if it replaces a vote of the adversary's choice. So the sum is negative at θ + r, and the root is below θ + r,
+except with probability δ/2, if
 
 ``N·r >= k·n_bad·τ + √(2NvL) + b·L/3 + N·T(τ - r)``, ``L = log(2/δ)``,
 
-with k = 1 and N = K - n_bad (oblivious) or k = 2 and N = K (adaptive). Clean votes need not have the same law. Given
-``u = τ - r`` this is linear in r, so only u remains to be chosen.
+with k = 1 and N = K - n_bad (oblivious) or k = 2 and N = K (adaptive). Clean votes may have different distributions.
+For a fixed ``u = τ - r`` the condition is linear in r, so only u remains to be chosen.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from outvote.votes.terms import Alternative
 
 
 class ClippedTuning(NamedTuple):
-    """The certified radius of a clipped vote, and the limit τ on the pull of a value that reaches it."""
+    """The certified radius of a clipped vote, and the limit τ on the pull of a value that gives this radius."""
 
     radius: float
     tau: float
@@ -48,26 +48,26 @@ def clipped_tuning(
     adversary: Adversary = "oblivious",
     alternative: Alternative = "two-sided",
 ) -> ClippedTuning:
-    """Find the smallest certified radius of the clipped vote, and the τ that reaches it.
+    """Return the smallest certified radius of the clipped vote, and the τ that gives it.
 
     Parameters
     ----------
     n_votes, n_bad : int
         Number of votes (K), and how many may be corrupt.
     tail : Tail
-        What is known of one clean vote. For unequal votes, a tail with an array of block sizes (each size
-        once is enough): the heaviest tail is then taken for all.
+        The tail of one clean vote. For unequal votes, a tail with an array of block sizes (each size
+        once is enough): the heaviest tail is then used for all.
     log_delta : float
         Logarithm of the failure probability.
     adversary : {"oblivious", "adaptive"}
         Whether the corrupt positions are independent of the clean values.
     alternative : {"two-sided", "less", "greater"}
-        One side costs log(1/δ), both log(2/δ).
+        A bound on one side needs log(1/δ), on both sides log(2/δ).
 
     Returns
     -------
     ClippedTuning
-        The radius is infinite, and τ nan, where no certificate exists.
+        The radius is infinite and τ is nan if no certificate exists.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def clipped_tuning(
     noise = sd * math.sqrt(2 * n_clean * price)
 
     def radius(u: Floats) -> Floats:
-        """Radius at τ = r + u, from N·r = k·n_bad·τ + noise + (τ + min(τ, r + T))·price/3 + N·T."""
+        """Return the radius at τ = r + u, from N·r = k·n_bad·τ + noise + (τ + min(τ, r + T))·price/3 + N·T."""
         beyond = tail.excess(u[:, None]).reshape(len(u), -1).max(axis=1)
         pulled = pulls * u + price / 3 * (u + np.minimum(u, beyond))
         return (pulled + noise + n_clean * beyond) / left
@@ -100,19 +100,19 @@ def clipped_tuning(
 
 
 def clipped_vote(values: ArrayLike, tau: float) -> float:
-    """Elect the root θ of ``Σ clip(v - θ, ±τ) = 0``; the middle of the roots if there are several.
+    """Return the root θ of ``Σ clip(v - θ, ±τ) = 0``, or the middle of the roots if there are several.
 
     Parameters
     ----------
     values : array of float, one dimension
-        The votes. Corrupt ones may be infinite.
+        The votes. Corrupt votes may be infinite.
     tau : float
-        Limit τ on the pull of a value, fixed before looking at the values.
+        Limit τ on the pull of a value, fixed before the values are seen.
 
     Returns
     -------
     float
-        The answer, to machine precision: infinite if half the votes are, nan if half are inf and half -inf.
+        The root, to machine precision: infinite if half the votes are, nan if half are inf and half -inf.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def clipped_vote(values: ArrayLike, tau: float) -> float:
     3.5
     """
     if not 0 < tau <= LARGEST:
-        raise ValueError(f"tau={tau!r} must be positive and finite: there is no clipped vote, take the median")
+        raise ValueError(f"tau={tau!r} must be positive and finite: use the median instead of the clipped vote")
     votes = np.asarray(values, dtype=float)
     if tau > HUGE:
         return clipped_vote(votes * 2.0**-64, tau * 2.0**-64) * 2.0**64

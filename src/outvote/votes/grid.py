@@ -1,4 +1,4 @@
-"""The median over a complete grid of blocks of several samples."""
+"""Certify the median over the complete grid of blocks of several samples."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from outvote.votes.terms import Alternative
 def grid_threshold(
     n_blocks: Sequence[ArrayLike], n_bad: Sequence[ArrayLike], adversary: Adversary = "oblivious"
 ) -> tuple[Floats, Floats]:
-    """Count for a complete grid of blocks: (N, f), where a fraction f of the cells must be off.
+    """Return (N, f) for a complete grid of blocks: the median is off only if a fraction f of clean cells is off.
 
-    ``N = min N_s`` and ``f = (⌈∏K/2⌉ - (∏K - ∏N_s)) / ∏N_s`` with ``N_s = K_s - n_bad_s``;
-    adaptive: ``N = min K_s`` and the same numerator over ``∏K``. No certificate where f <= 0.
+    ``N = min N_s`` and ``f = (⌈∏K/2⌉ - (∏K - ∏N_s)) / ∏N_s`` with ``N_s = K_s - n_bad_s``. For an adaptive
+    adversary ``N = min K_s``, and the same numerator is divided by ``∏K``. There is no certificate if f <= 0.
 
     Examples
     --------
@@ -40,12 +40,12 @@ def grid_threshold(
 
 
 def grid_p_star(log_delta: float, n_clean: ArrayLike, fraction: ArrayLike) -> Floats:
-    """Largest cell probability p that keeps a complete grid's failure probability below delta.
+    """Return the largest cell probability p that keeps the failure probability of a complete grid below delta.
 
     The fraction W of clean cells that are off is a two-sample U-statistic, so by Hoeffding's averaging
     ``E φ(W) <= E φ(Bin(N, p)/N)`` for convex φ, and ``P(W >= f) <= E(Bin/N - c)₊ / (f - c)`` for any
-    c < f. At the best c = i/N the mean of the binomial beyond i is f·N; that rule and Newton's method
-    on log p, which approaches from below, find i and p together.
+    c < f. At the best c = i/N the mean of the binomial beyond i is f·N. This condition and Newton's method
+    on log p, which converges from below, give i and p together.
 
     Examples
     --------
@@ -62,12 +62,12 @@ def grid_p_star(log_delta: float, n_clean: ArrayLike, fraction: ArrayLike) -> Fl
 
 
 def _newton_grid(p: Floats, log_delta: float, n: Floats, f: Floats, steps: int) -> Floats:
-    """Improve the admissible p and the cut i together, from an estimate of p."""
+    """Return the admissible p by Newton's method from a first estimate; the cut i is improved with it."""
     from scipy.special import betainc
 
     delta, needed = math.exp(log_delta), f * n
     highest = np.ceil(needed) - 1
-    # Beyond a cut the binomial falls off like powers of p(1-f)/(f(1-p)): so far below `needed` is the best cut.
+    # Beyond a cut the binomial falls like powers of p(1-f)/(f(1-p)); so the best cut is this far below `needed`.
     decay = np.minimum(p * (1 - f) / (f * (1 - p)), 1 - 1e-9)
     i = np.clip(np.ceil(needed - 1 / (1 - decay)), 0.0, highest)
     for step in range(steps):
@@ -84,7 +84,7 @@ def _newton_grid(p: Floats, log_delta: float, n: Floats, f: Floats, steps: int) 
 
 
 def _better_cut(i: Floats, needed: Floats, excess: Floats, beyond: Floats, n: Floats, p: Floats) -> Floats:
-    """Move towards the smallest i at which the mean of Bin(N, p) beyond i reaches `needed`."""
+    """Return a cut closer to the smallest i at which the mean of Bin(N, p) beyond i reaches `needed`."""
     from scipy.special import gammaln
 
     log_choose = gammaln(n + 1) - gammaln(i + 1) - gammaln(n - i + 1)
@@ -99,10 +99,10 @@ def _better_cut(i: Floats, needed: Floats, excess: Floats, beyond: Floats, n: Fl
 
 
 def _deep_grid_p_star(log_delta: float, n: Floats, f: Floats) -> Floats:
-    """Admissible p from closed bounds: Markov (p = δ·f) and the geometric tail, over several c.
+    """Return an admissible p from closed bounds: Markov (p = δ·f) and the geometric tail, over several c.
 
     With r the ratio of `_log_deep_tail` at i + 1, ``E(Bin - i)₊ <= P(Bin >= i+1)/(1 - r)``,
-    which is tight this far out.
+    which is tight for such small δ.
     """
     best = np.asarray(np.exp(log_delta + np.log(f)))
     top = np.ceil(f * n)
@@ -120,7 +120,7 @@ def _deep_grid_p_star(log_delta: float, n: Floats, f: Floats) -> Floats:
 
 
 def _rough_p(log_delta: float, n: Floats, f: Floats) -> Floats:
-    """Close to `grid_p_star`, from Chernoff's exponent: N·KL(f, p) = 1 - log δ, by Newton's method on log p."""
+    """Return an approximation of `grid_p_star`: solve N·KL(f, p) = 1 - log δ by Newton's method on log p."""
     f = np.minimum(f, 1 - 1e-12)
     wanted = (1 - log_delta) / n
     log_f, rest = np.log(f), 1 - f
@@ -134,7 +134,7 @@ def _rough_p(log_delta: float, n: Floats, f: Floats) -> Floats:
 
 
 def _searched_p(log_delta: float, n_clean: Floats, fraction: Floats) -> Floats:
-    """Within a fraction of a percent of `grid_p_star`, cheaply: two exact steps where blocks are few."""
+    """Return `grid_p_star` within a fraction of a percent, fast: only few blocks get a few exact steps."""
     possible = (fraction > 0) & (n_clean >= 1)
     n, f = np.where(possible, n_clean, 1.0), np.where(possible, fraction, 0.5)
     p = _rough_p(log_delta, n, f)
@@ -156,10 +156,10 @@ def grid_radius(
     alternative: Alternative = "two-sided",
     rough: bool = False,
 ) -> Floats:
-    """Certified radius of the median over a complete grid of blocks, any number of samples.
+    """Return the certified radius of the median over a complete grid of blocks of any number of samples.
 
-    The smaller of ``two(p(δ))`` and ``one(p(δ/2))`` with p from :func:`grid_p_star`. A `rough` one certifies
-    nothing: it is for a search among many grids, at a twentieth of the cost.
+    It is the smaller of ``two(p(δ))`` and ``one(p(δ/2))`` with p from :func:`grid_p_star`. A `rough` radius is not
+    certified; it serves a search among many grids and takes a twentieth of the time.
 
     Examples
     --------

@@ -1,10 +1,9 @@
-"""The median of blocks, and how far off it can be.
+"""The median vote and its certified radius (Prop. 1 and its extensions; notation of docs/certificates.md).
 
-The median vote (Prop. 1 and its extensions; notation of docs/certificates.md). At most `n_bad` of the
-K blocks hold a corrupt row. The median is off by more than t only if at least ⌈K/2⌉ blocks are off on
-the same side, hence at least ``m = ⌈K/2⌉ - n_bad`` clean ones among ``N``: the K - n_bad blocks left
-alone when the corrupt positions do not depend on the clean values (*oblivious*), all K when they may
-(*adaptive*). Everything below counts how rarely that happens. Functions take ``log_delta``, the
+At most `n_bad` of the K blocks hold a corrupt row. The median is off by more than t only if at least
+⌈K/2⌉ blocks are off on the same side. At least ``m = ⌈K/2⌉ - n_bad`` of these are clean, out of ``N``:
+N is K - n_bad if the corrupt positions do not depend on the clean values (*oblivious*), and K if they
+may (*adaptive*). The functions bound the probability of this event. They take ``log_delta``, the
 logarithm of the failure probability, and broadcast over arrays of candidates.
 """
 
@@ -33,25 +32,25 @@ TINY, LARGEST = sys.float_info.min, sys.float_info.max
 
 
 def median_of(values: Floats) -> Floats:
-    """Take numpy's median over the first axis, without overflow in the mean of the middle two; NaN if there is one."""
+    """Return numpy's median over the first axis, without overflow in the mean of the middle two; NaN if any is NaN."""
     low, high = (len(values) - 1) // 2, len(values) // 2
     ordered = values.copy("K")
     ordered.partition(high, axis=0)
     median = ordered[high]
     if low != high:
-        below = np.maximum.reduce(ordered[:high], axis=0)  # partitioning for both takes three times as long
+        below = np.maximum.reduce(ordered[:high], axis=0)  # partitioning at both places takes three times as long
         with np.errstate(over="ignore", invalid="ignore"):
             median = (below + ordered[high]) / 2
             if not np.isfinite(median).all():
                 median = np.where(np.isfinite(median), median, below / 2 + ordered[high] / 2)
-    last = np.maximum.reduce(ordered[high:], axis=0)  # NaN come last, and a maximum with one is NaN
+    last = np.maximum.reduce(ordered[high:], axis=0)  # NaN are sorted last, and make the maximum NaN
     whole = last == last if values.ndim == 1 else (last == last).all()
     return np.asarray(median if whole else np.where(np.isnan(last), np.nan, median))
 
 
 def medians_of_counts(counts: NDArray[np.integer[Any]]) -> Floats:
-    """Take the median of the whole numbers from 0 on in each row; small ones are counted, which moves none of them."""
-    if not counts.flags.c_contiguous:  # the last axes may stand in any order
+    """Return the median of the non-negative whole numbers in each row; histograms are used if they are small."""
+    if not counts.flags.c_contiguous:  # the order of the last axes does not matter
         counts = counts.transpose(0, *range(counts.ndim - 1, 0, -1))
     flat = counts.reshape(len(counts), -1)
     n_each, n_kinds = flat.shape[1], int(flat.max()) + 1
@@ -69,19 +68,19 @@ def medians_of_counts(counts: NDArray[np.integer[Any]]) -> Floats:
 
 
 def mad(values: Floats) -> Floats:
-    """Median absolute deviation from the median over the first axis; infinite where it is beyond the largest float."""
+    """Return the median absolute deviation from the median over the first axis; infinite if no float is as large."""
     with np.errstate(over="ignore", invalid="ignore"):
         deviations = np.abs(values - median_of(values))
     return median_of(np.where(np.isnan(deviations), np.inf, deviations))
 
 
 def inflate(radius: Floats, n_blocks: ArrayLike) -> Floats:
-    """Enlarge a radius by more than the rounding error of the Beta function and its inverse."""
+    """Return the radius, enlarged by more than the rounding error of the Beta function and its inverse."""
     return radius * (1 + 1e-9 + 1e-16 * np.asarray(n_blocks, dtype=float))
 
 
 def threshold(n_blocks: ArrayLike, n_bad: ArrayLike, adversary: Adversary = "oblivious") -> tuple[Floats, Floats]:
-    """Count the blocks that count: (N, m), where m of N clean blocks must be off for the median to be.
+    """Return (N, m): the median is off only if at least m of N clean blocks are off.
 
     Parameters
     ----------
@@ -95,7 +94,7 @@ def threshold(n_blocks: ArrayLike, n_bad: ArrayLike, adversary: Adversary = "obl
     Returns
     -------
     n_clean, n_needed : ndarray
-        N and m; no certificate exists where m <= 0.
+        N and m; no certificate exists if m <= 0.
 
     Examples
     --------
@@ -110,22 +109,22 @@ def threshold(n_blocks: ArrayLike, n_bad: ArrayLike, adversary: Adversary = "obl
 
 
 def _joint_radius(p: Floats, log_delta: float, n: Floats, m: Floats, sd: Floats) -> tuple[Floats, bool]:
-    """Two-sided radius sd·√u from the variance alone, with u ≥ max(1, N/(m-1) - 1) and m ≥ 2.
+    """Return the two-sided radius sd·√u from the variance alone, with u ≥ max(1, N/(m-1) - 1) and m ≥ 2.
 
     With P(above) and P(below) at most 1/(1+u) each and 1/u together, and F convex up to
-    (m-1)/(N-1), the worst case is ``F(1/(1+u)) + F(1/(u(1+u))) <= delta``; up to (m-1)/N that holds
-    for blocks of different laws too (Hoeffding 1956). Also returns whether the
-    radius is, for every candidate, at most those that Cantelli with δ/2 and Chebyshev with δ (p is
-    p*(δ)) give: so it is unless `u` is clamped.
+    (m-1)/(N-1), the worst case is ``F(1/(1+u)) + F(1/(u(1+u))) <= delta``; up to (m-1)/N this holds
+    for blocks of different distributions, too (Hoeffding 1956). The second value tells whether the
+    radius of every candidate is at most the radii by Cantelli with δ/2 and by Chebyshev with δ (p is
+    p*(δ)), which is true unless `u` is clamped.
     """
     usable = m >= 2
     n, m, p = np.where(usable, n, 3.0), np.where(usable, m, 2.0), np.where(usable, p, 0.1)
     least = np.maximum(1.0, n / (m - 1) - 1)
-    u = np.maximum(least, 1 / p - 1)  # enough for the first term alone
+    u = np.maximum(least, 1 / p - 1)  # this u suffices for the first term alone
     second = np.where(usable, log_binomial_tail(1 / u / (1 + u), n, m) - log_delta, -np.inf)
-    if second.max() > -40:  # else nothing to add in double precision
+    if second.max() > -40:  # else the second term vanishes in double precision
         u = np.maximum(least, _newton_joint(u, log_delta, n, m))
-        # The solution is the fixed point of a decreasing map, hence at most the larger of u and its image.
+        # The solution is the fixed point of a decreasing map, so it is at most the larger of u and its image.
         second = np.where(usable, log_binomial_tail(1 / u / (1 + u), n, m) - log_delta, -np.inf)
         first = log_delta + np.log1p(-np.exp(np.minimum(second, -1e-12)))
         u = np.maximum(u, 1 / p_star(first, n, m) - 1)
@@ -149,7 +148,7 @@ def _newton_joint(u: Floats, log_delta: float, n: Floats, m: Floats) -> Floats:
 def best_of_sides(
     tail: Tail, admissible: Callable[[float], Floats], log_delta: float, alternative: Alternative
 ) -> Floats:
-    """Radius from the admissible block probability p(log δ): one side, or the better two-sided use."""
+    """Return the radius from the admissible block probability p(log δ): one-sided, or the better two-sided bound."""
     if alternative != "two-sided":
         return tail.one(admissible(log_delta))
     return np.minimum(tail.two(admissible(log_delta)), tail.one(admissible(log_delta - LOG_2)))
@@ -166,25 +165,25 @@ def median_radius(
     adversary: Adversary = "oblivious",
     alternative: Alternative = "two-sided",
 ) -> Floats:
-    """Certified radius of the median of K blocks of equal size.
+    """Return the certified radius of the median of K blocks of equal size.
 
-    The smallest of ``two(p*(δ))``, ``one(p*(δ/2))`` and the joint radius; ``one(p*(δ))`` for a
-    one-sided bound. For several samples this is the diagonal: block k of each sample go together.
+    It is the smallest of ``two(p*(δ))``, ``one(p*(δ/2))`` and the joint radius; ``one(p*(δ))`` for a
+    one-sided bound. With several samples, block k of all samples votes together (the diagonal).
 
     Parameters
     ----------
     n_blocks, n_bad : int or array of int
         Number of blocks, and how many may hold a corrupt row.
-    block_size : int, array of int, or tuple of those
+    block_size : int, array of int, or tuple of these
         Rows of each block, one entry per sample.
     log_delta : float
         Logarithm of the failure probability.
     assume : Assumption
-        What is known of clean values.
+        The assumption on clean values.
     degrees : sequence of int
         Degree of the kernel in each sample.
     adversary, alternative : str
-        Who places the outliers; "two-sided", or "less"/"greater" for one side.
+        "oblivious" or "adaptive"; "two-sided", or "less"/"greater" for one side.
 
     Examples
     --------
@@ -217,12 +216,12 @@ def unequal_radius(
     alternative: Alternative = "two-sided",
     huber_rates: Sequence[float] | None = None,
 ) -> float:
-    """Certified radius of the median of blocks of unequal sizes.
+    """Return the certified radius of the median of blocks of unequal sizes.
 
-    The adversary spoils the blocks with the lightest tails, so p̄(t) is the mean tail over the N
-    blocks with the heaviest (the smallest blocks). ``F(p̄(t)) <= δ`` suffices when N·p̄ <= m - 1
+    The adversary corrupts the blocks with the lightest tails, so p̄(t) is the mean tail over the N
+    blocks with the heaviest tails (the smallest blocks). ``F(p̄(t)) <= δ`` suffices if N·p̄ <= m - 1
     (Hoeffding 1956); for m = 1 the failure probability is exactly ``1 - ∏(1 - p_k)``. The radius of
-    K blocks of the smallest size is valid too, and taken when smaller.
+    K blocks of the smallest size is valid, too, and is returned if it is smaller.
 
     Parameters
     ----------
@@ -231,13 +230,13 @@ def unequal_radius(
     block_sizes : sequence of int, or tuple of sequences
         Sizes of the K blocks; one sequence per sample (a diagonal of blocks) if several.
     huber_rates : sequence of float, optional
-        Huber's model: the probability that a row of each sample is an outlier; then `n_bad` is 0.
+        Huber's model: the probability that a row of each sample is an outlier; `n_bad` must then be 0.
 
     Examples
     --------
     >>> from outvote.assumptions.assumption import FiniteVariance
     >>> kwargs = dict(log_delta=np.log(0.05), assume=FiniteVariance(1.0))
-    >>> round(unequal_radius(10, [1] * 31 + [100] * 10, **kwargs), 3)  # the ten large ones are lost
+    >>> round(unequal_radius(10, [1] * 31 + [100] * 10, **kwargs), 3)  # the ten large blocks may be corrupt
     1.92
     """
     per_sample = block_sizes if isinstance(block_sizes, tuple) else (block_sizes,)
@@ -256,7 +255,7 @@ def unequal_radius(
     else:
         best = blocks.smallest(log_delta, 2, blocks.smallest(log_delta - LOG_2, 1, math.inf))
     radius = float(inflate(np.asarray(best), n_blocks))
-    # Blocks of the smallest size have no smaller radius than this, what one side alone would ask of them.
+    # The radius of blocks of the smallest size is at least this one-sided radius.
     if huber_rates is not None or best <= float(tail.one(p_star(log_delta, n_clean, n_needed)).max()):
         return radius
     terms = Terms(log_delta, adversary, alternative, assume, tuple(degrees))
@@ -266,7 +265,7 @@ def unequal_radius(
 
 @dataclass(frozen=True)
 class _Unequal:
-    """Blocks of different sizes: their tails, how many have each size, and the chance that no outlier hits them."""
+    """Blocks of different sizes: their tails, how many have each size, and the probability that each has no outlier."""
 
     tail: Tail
     counts: NDArray[Any]
@@ -274,26 +273,26 @@ class _Unequal:
     n_clean: float
     n_needed: float
 
-    def _total(self, spoiled: Floats) -> float:
-        """Add up the probabilities that blocks are off, over the `n_clean` that are off most."""
+    def _total(self, off: Floats) -> float:
+        """Return the sum of the probabilities that blocks are off, over the `n_clean` largest."""
         weights = self.counts
         if self.n_clean < int(weights.sum()):
-            order = (-spoiled).argsort()
-            spoiled, filled = spoiled[order], np.minimum(weights[order].cumsum(), self.n_clean)
+            order = (-off).argsort()
+            off, filled = off[order], np.minimum(weights[order].cumsum(), self.n_clean)
             weights = np.concatenate((filled[:1], filled[1:] - filled[:-1]))
         if self.n_needed > 1:
-            return float(spoiled @ weights)
+            return float(off @ weights)
         with np.errstate(divide="ignore"):
-            return -float(np.log1p(-spoiled, where=weights > 0, out=np.zeros(len(weights))) @ weights)
+            return -float(np.log1p(-off, where=weights > 0, out=np.zeros(len(weights))) @ weights)
 
     def smallest(self, log_d: float, sides: int, most: float) -> float:
-        """Return the smallest t at which too many blocks are off by more with probability at most δ, or `most`."""
+        """Return the smallest t that too many blocks exceed with probability at most δ, or `most` if it is smaller."""
         touched, unit = 1 - self.untouched, float(self.tail.sd.max())
         p = float(p_star(log_d, self.n_clean, self.n_needed))
         if self.n_needed > 1:
             p = min(p, (self.n_needed - 1) / self.n_clean)
         limit = p * self.n_clean if self.n_needed > 1 else -math.log1p(-min(math.exp(log_d), 1 - 1e-16))
-        if limit == 0:  # no float is as small
+        if limit == 0:  # the limit is smaller than any float
             return most
 
         def excess(log_t: float) -> float:
@@ -301,7 +300,7 @@ class _Unequal:
             ratio = self._total(touched + self.untouched * off) / limit
             return math.log(ratio) if ratio > 0 else -math.inf
 
-        # Were all blocks like one of them, they would be off with probability p at these t.
+        # If all blocks were like one of them, they would be off with probability p at these t.
         off_at = self.tail.one if sides == 1 else self.tail.two
         alike = off_at(np.maximum(p - touched, 0.0) / np.maximum(self.untouched, TINY))
         ends = [math.log(min(max(t, TINY), LARGEST)) - math.log(unit) for t in (alike.min(), alike.max(), most)]
@@ -309,8 +308,8 @@ class _Unequal:
 
 
 def _distinct(sizes: Sequence[Floats]) -> tuple[tuple[Floats, ...], NDArray[np.intp]]:
-    """Sizes of the blocks that differ, by sample, and how many blocks have them."""
-    if len(sizes) == 1:  # five times as fast as columns are
+    """Return the distinct sizes of the blocks, by sample, and how many blocks have each."""
+    if len(sizes) == 1:  # this is five times as fast as `unique` on columns
         values, counts = np.unique(sizes[0], return_counts=True)
         return (values,), counts
     columns, counts = np.unique(np.stack(sizes), axis=1, return_counts=True)
@@ -318,9 +317,9 @@ def _distinct(sizes: Sequence[Floats]) -> tuple[tuple[Floats, ...], NDArray[np.i
 
 
 def _first(excess: Callable[[float], float], low: float, high: float, most: float) -> float:
-    """First log t, or up to 1e-13 more, at which a falling function of it is at most 0; infinite if none by `most`.
+    """Return the first log t at which a falling function is at most 0, up to 1e-13; infinite if none is below `most`.
 
-    It is looked for between `low` and `high` first: by secants (Illinois), by halves where they are of no use or slow.
+    The search starts between `low` and `high`. It uses secants (Illinois), and bisection where they fail or are slow.
     """
     least, most = -40.0, min(most, 346.0)  # t² does not overflow
     low, high = (min(max(end, least), most) for end in (low - 1e-9, high + 1e-9))
@@ -361,10 +360,10 @@ def huber_radius(
     adversary: Adversary = "oblivious",
     alternative: Alternative = "two-sided",
 ) -> Floats:
-    """Certified radius when each row is an outlier with its sample's probability (Huber's model).
+    """Return the certified radius if each row is an outlier with its sample's probability (Huber's model).
 
     A block is clean and near the truth with probability at least ``∏(1-ζ_s)^{B_s}·(1-p)``, and ⌈K/2⌉
-    of the K blocks must fail: ``p = 1 - (1 - p*)/∏(1-ζ_s)^{B_s}``, no certificate if p <= 0.
+    of the K blocks must fail: ``p = 1 - (1 - p*)/∏(1-ζ_s)^{B_s}``. There is no certificate if p <= 0.
 
     Examples
     --------
@@ -374,14 +373,14 @@ def huber_radius(
     0.44
     """
     if adversary != "oblivious":
-        raise ValueError(f"adversary={adversary!r}: in Huber's model chance picks the rows, use 'oblivious'")
+        raise ValueError(f"adversary={adversary!r}: in Huber's model rows are corrupt by chance, use 'oblivious'")
     sizes = block_size if isinstance(block_size, tuple) else (block_size,)
     log_untouched = sum(np.asarray(b) * np.log1p(-z) for b, z in zip(sizes, huber_rates, strict=True))
     n_clean, n_needed = threshold(n_blocks, 0)
 
     def admissible(log_d: float) -> Floats:
-        spoiled = p_star(log_d, n_clean, n_needed)
-        return np.maximum(0.0, -np.expm1(np.log1p(-spoiled) - log_untouched))
+        fails = p_star(log_d, n_clean, n_needed)
+        return np.maximum(0.0, -np.expm1(np.log1p(-fails) - log_untouched))
 
     tail = assume.tail(block_size, degrees)
     return inflate(best_of_sides(tail, admissible, log_delta, alternative), n_blocks)

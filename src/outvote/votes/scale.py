@@ -1,4 +1,4 @@
-"""When the standard deviation is unknown: the rows bound it, if their kurtosis is known."""
+"""Certify the median with an unknown standard deviation: a bound on the kurtosis lets the rows bound it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def variance_shortfall(
     kurtosis: float,
     adversary: Adversary = "oblivious",
 ) -> Floats:
-    """Fraction c of σ² by which the median of the block variances may fall short of it.
+    """Return the fraction c of σ² by which the median of the block variances may fall short of σ².
 
     A block variance (divisor B - 1) has variance ``σ⁴·v``, ``v = (κ-1)/B + 2/(B(B-1))``, so by
     Cantelli ``c = √(v·(1/p*(δ) - 1))``; with probability at least 1 - δ, σ² <= median/(1 - c).
@@ -54,10 +54,10 @@ def sigma_free_factor(
     alternative: Alternative = "two-sided",
     shares: Sequence[float] = VARIANCE_SHARES,
 ) -> tuple[Floats, Floats]:
-    """Radius in units of the square root of the median block variance, σ being unknown.
+    """Return the radius for an unknown σ, in units of the square root of the median block variance.
 
-    A share of δ bounds σ (:func:`variance_shortfall`), the rest the error of the median given that
-    bound. The share is the best of `shares` for these numbers, which do not look at the rows.
+    A share of δ is spent on bounding σ (:func:`variance_shortfall`), the rest on the error of the median
+    given that bound. The share is the best of `shares`; it depends on the arguments, not on the rows.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The number of blocks with the smallest certified radius."""
+"""Search the number of blocks with the smallest certified radius."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def best_n_blocks(
     adversary: Adversary = "oblivious",
     alternative: Alternative = "two-sided",
 ) -> tuple[int, ...]:
-    """Odd numbers of blocks, one per sample, that minimise the certified radius of the median vote.
+    """Return odd numbers of blocks, one per sample, that minimise the certified radius of the median vote.
 
     Parameters
     ----------
     n_rows, n_corrupt, degrees : sequence of int
         Rows, corrupt rows and kernel degree, one per sample.
     layout : {"single", "full", "diagonal"}
-        One sample; the complete grid of blocks; or block k of every sample together.
+        One sample; the complete grid of blocks; or block k of all samples together.
     log_delta : float
         Logarithm of the failure probability.
     assume : Assumption
-        What is known of clean values. The scale does not matter: ``FiniteVariance(1.0)`` if unknown.
+        The assumption on clean values. Its scale does not matter: give ``FiniteVariance(1.0)`` if it is unknown.
     adversary, alternative : str
         As in :func:`median_radius`.
 
@@ -54,8 +54,8 @@ def best_n_blocks(
     Notes
     -----
     At a given block size more blocks are better, so only the largest odd K for each block size is a
-    candidate. All are tried when few; otherwise a coarse geometric grid, then finer ones around its
-    minimum.
+    candidate. If there are few candidates, all are tried. Otherwise the search tries a coarse geometric
+    grid, and then finer grids around its minimum.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def best_n_blocks(
     ranges = _block_ranges(axes, n_rows, n_corrupt, degrees)
     rounds, coarse, fine = {1: (2, 28, 10), 2: (2, 12, 8)}.get(len(axes), (2, 6, 5))
     useful = 2 * math.floor(20 * (sum(n_corrupt) - log_delta + 1)) + 1
-    if math.prod((most - least) // 2 + 1 for least, most in ranges) <= 1024:  # few enough to try them all
+    if math.prod((most - least) // 2 + 1 for least, most in ranges) <= 1024:  # try all of them
         rounds, coarse, useful = 0, 1024, max(most for _, most in ranges)
     search = _Search(tuple(n_rows), tuple(n_corrupt), layout, terms, axes, dict(zip(axes, ranges, strict=True)), coarse)
     tried = []
@@ -95,7 +95,7 @@ def best_n_blocks(
 
 @dataclass(frozen=True)
 class _Search:
-    """What the candidates are judged by, and which ones there are; an axis is a group of samples with one K."""
+    """The arguments of a search and its candidates; an axis is a group of samples with the same K."""
 
     n_rows: tuple[int, ...]
     n_corrupt: tuple[int, ...]
@@ -106,7 +106,7 @@ class _Search:
     coarse: int
 
     def certified(self, blocks: Sequence[Floats]) -> Floats:
-        """Return the radii of candidates, in any unit that does not depend on them."""
+        """Return the radii of candidates, in a unit that is the same for all of them."""
         terms, assume = self.terms, self.terms.assume
         sizes = tuple(n // k for n, k in zip(self.n_rows, blocks, strict=True))
         if self.layout == "full":
@@ -117,13 +117,13 @@ class _Search:
         return median_radius(blocks[0], sum(self.n_corrupt), sizes, **terms.keywords)
 
     def snap(self, blocks: Floats, axis: tuple[int, ...]) -> Floats:
-        """Replace each K by the largest odd one with the same block sizes (not on small grids)."""
+        """Return the largest odd K with the same block sizes for each K (on small grids, K itself)."""
         if len(self.axes) > 1 and self.ranges[axis][1] <= 2 * self.coarse:
             return blocks
         return _odd(np.minimum.reduce([self.n_rows[s] // (self.n_rows[s] // blocks) for s in axis]))
 
     def around(self, tried: Floats, i: int, axis: tuple[int, ...], fine: int) -> Floats:
-        """Return candidates near the i-th: a grid of `fine` of them, or for 0 every block size if blocks are small."""
+        """Return candidates near the i-th: a grid of `fine` candidates, or for 0 every size if blocks are small."""
         k, sizes = tried[i], [self.n_rows[s] // tried[i] for s in axis]
         if fine or min(sizes) > 400:
             fine = fine or {1: 10, 2: 8}.get(len(self.axes), 5)
@@ -140,12 +140,12 @@ class _Search:
 
 
 def _odd(blocks: Floats) -> Floats:
-    """Round down to odd numbers, sorted, each once."""
+    """Return the numbers rounded down to odd numbers, sorted, without repetitions."""
     return np.unique(blocks - (blocks % 2 == 0))
 
 
 def odd_grid(low: float, high: float, count: int) -> Floats:
-    """About `count` odd numbers from `low` to `high`: all of them, or a geometric grid."""
+    """Return about `count` odd numbers from `low` to `high`: all of them, or a geometric grid."""
     if high - low <= 2 * count:
         return np.arange(low, high + 1, 2.0)
     return np.unique(np.minimum(2 * np.floor(np.geomspace(low, high, count) / 2) + 1, high))
@@ -154,7 +154,7 @@ def odd_grid(low: float, high: float, count: int) -> Floats:
 def _block_ranges(
     axes: Sequence[Sequence[int]], n_rows: Sequence[int], n_corrupt: Sequence[int], degrees: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Smallest and largest odd number of blocks on each axis, or an error that says what would work."""
+    """Return the smallest and largest odd number of blocks on each axis; raise an error if there is none."""
     ranges = []
     for axis in axes:
         most, bad = min(n_rows[s] // degrees[s] for s in axis), sum(n_corrupt[s] for s in axis)
@@ -167,7 +167,7 @@ def _block_ranges(
         ranges.append((2 * bad + 1, most - (most % 2 == 0)))
     if len(axes) > 1 and grid_threshold([high for _, high in ranges], n_corrupt)[1] <= 0:
         raise ValueError(
-            f"n_corrupt={tuple(n_corrupt)!r} of n_rows={tuple(n_rows)!r} spoils half the cells of any grid: "
+            f"n_corrupt={tuple(n_corrupt)!r} of n_rows={tuple(n_rows)!r} can corrupt half the cells of any grid: "
             "the product of the clean shares of blocks must exceed 1/2; lower n_corrupt"
         )
     return ranges

@@ -1,11 +1,11 @@
-"""The soft vote: every value pulls the answer towards itself, and none pulls hard.
+"""The soft vote: every value pulls the estimate towards itself, with a bounded pull.
 
-Votes with a known sd (units of sd below) elect the root θ of ``Σ_k ψ_c(a·(v_k - θ)) = 0``. For c ≥ 1/2 the odd
-function ψ_c is ``-log(1 - x + c·x²)`` on [0, 1/(2c)] and stays at ``s_c = -log(1 - 1/(4c))`` beyond. Since
+For votes with a known sd (the unit below) the estimate is the root θ of ``Σ_k ψ_c(a·(v_k - θ)) = 0``. For c ≥ 1/2 the
+odd function ψ_c is ``-log(1 - x + c·x²)`` on [0, 1/(2c)] and stays at ``s_c = -log(1 - 1/(4c))`` beyond. Since
 ``-log(1 - x + cx²) <= ψ_c(x) <= log(1 + x + cx²)``, a clean vote V has
-``E exp ψ_c(a(V - θ - r)) <= 1 - ar + ca²(1 + r²)``; a corrupt vote adds at most s_c to the sum, twice that if it
-replaces a vote of the adversary's choice. Markov's inequality on N clean votes: the sum is negative at θ + r, hence the
-root below it, except with probability δ/2, for
+``E exp ψ_c(a(V - θ - r)) <= 1 - ar + ca²(1 + r²)``; a corrupt vote adds at most s_c to the sum, or twice that if it
+replaces a vote of the adversary's choice. By Markov's inequality for N clean votes the sum is negative at θ + r, and
+the root is below θ + r, except with probability δ/2, for
 
 ``r = √(4ce/(1 - 4ce))``, ``e = 1 - exp(-(log(2/δ) + k·n_bad·s_c)/N)`` and ``a = r/(2c(1 + r²))``,
 
@@ -26,14 +26,14 @@ from outvote.contamination import Adversary
 from outvote.votes.median import Floats
 from outvote.votes.terms import LOG_2, Alternative
 
-CHUNK = 1 << 14  # values worked on at a time, which stay in the processor's cache
+CHUNK = 1 << 14  # values processed at a time, so that they stay in the processor's cache
 LARGEST = float(np.finfo(float).max)
 HUGE = 1e300  # beyond this, sums of a few numbers might overflow
 EPSILON = float(np.finfo(float).eps)
 
 
 class SoftTuning(NamedTuple):
-    """The certified radius of a soft vote, in units of the sd of one vote, and the a and c that reach it."""
+    """The certified radius of a soft vote, in units of the sd of one vote, and the a and c that give it."""
 
     radius: float
     a: float
@@ -43,7 +43,7 @@ class SoftTuning(NamedTuple):
 def budget(
     n_votes: int, n_bad: int, log_delta: float, adversary: Adversary, alternative: Alternative
 ) -> tuple[int, int, float]:
-    """Count the clean votes N, the pulls k·n_bad of the corrupt ones, and what a side pays, log(2/δ) or log(1/δ).
+    """Return the number N of clean votes, the pulls k·n_bad of corrupt votes, and log(2/δ), or log(1/δ) for one side.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def soft_tuning(
     adversary: Adversary = "oblivious",
     alternative: Alternative = "two-sided",
 ) -> SoftTuning:
-    """Find the smallest certified radius of the soft vote, and the a and c that reach it.
+    """Return the smallest certified radius of the soft vote, and the a and c that give it.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ def soft_tuning(
     adversary : {"oblivious", "adaptive"}
         Whether the corrupt positions are independent of the clean values.
     alternative : {"two-sided", "less", "greater"}
-        One side costs log(1/δ), both log(2/δ).
+        A bound on one side needs log(1/δ), on both sides log(2/δ).
 
     Returns
     -------
     SoftTuning
-        In units of the sd of one vote; the radius is infinite, and a and c nan, where no certificate exists.
+        In units of the sd of one vote; the radius is infinite, and a and c are nan, if no certificate exists.
 
     Examples
     --------
@@ -101,12 +101,12 @@ def soft_tuning(
 
 
 def _best_pull(share: float, price: float) -> float:
-    """Minimise 4ce over the largest pull s = s_c in (0, log 2], for `share` = k·n_bad/N and `price` = log(2/δ)/N.
+    """Return the largest pull s = s_c in (0, log 2] with the least 4ce, for share = k·n_bad/N and price = log(2/δ)/N.
 
     ``4ce = (1 - exp(-price - share·s))/(1 - exp(-s))`` falls and then rises with s: its derivative has the sign of
-    ``G(s) = share·(exp(s) - 1) - (exp(price + share·s) - 1)``, which is negative at 0, falls until it meets
+    ``G(s) = share·(exp(s) - 1) - (exp(price + share·s) - 1)``. G is negative at 0, falls up to
     ``s = price/(1 - share)`` and is convex and increasing from there on. So Newton's method from the right
-    end descends to the one root.
+    end descends to the only root.
     """
     s = LOG_2
     while True:
@@ -120,7 +120,7 @@ def _best_pull(share: float, price: float) -> float:
 
 
 def psi(x: ArrayLike, c: float) -> Floats:
-    """Pull of a vote at distance x, ψ_c(x): odd, nondecreasing, about x near 0, at most ``-log(1 - 1/(4c))``.
+    """Return the pull ψ_c(x) of a vote at distance x: odd, nondecreasing, about x near 0, at most -log(1 - 1/(4c)).
 
     Examples
     --------
@@ -134,21 +134,21 @@ def psi(x: ArrayLike, c: float) -> Floats:
 
 
 def soft_vote(values: ArrayLike, sd: float, tuning: SoftTuning) -> float:
-    """Elect the root θ of ``Σ ψ_c(a·(v - θ)/sd) = 0``; the middle of the roots if there are several.
+    """Return the root θ of ``Σ ψ_c(a·(v - θ)/sd) = 0``, or the middle of the roots if there are several.
 
     Parameters
     ----------
     values : array of float, one dimension
-        The votes. Corrupt ones may be infinite.
+        The votes. Corrupt votes may be infinite.
     sd : float
-        Bound on the standard deviation of one clean vote, fixed before looking at the values.
+        Bound on the standard deviation of one clean vote, fixed before the values are seen.
     tuning : SoftTuning
         From :func:`soft_tuning`; its radius must be finite.
 
     Returns
     -------
     float
-        The answer, to machine precision: infinite if half the votes are, nan if half are inf and half -inf.
+        The root, to machine precision: infinite if half the votes are, nan if half are inf and half -inf.
 
     Examples
     --------
@@ -157,9 +157,9 @@ def soft_vote(values: ArrayLike, sd: float, tuning: SoftTuning) -> float:
     3.551
     """
     if not tuning.radius < math.inf:
-        raise ValueError(f"{tuning!r} has no certificate, so the soft vote has no a and c: take the median")
+        raise ValueError(f"{tuning!r} has no certificate, so the soft vote has no a and c: use the median")
     votes = np.asarray(values, dtype=float)
-    reach = sd / (2 * tuning.c * tuning.a)  # a vote this far away pulls with all its strength
+    reach = sd / (2 * tuning.c * tuning.a)  # from this distance on the pull of a vote is constant
     if reach > HUGE:
         return soft_vote(votes * 2.0**-64, sd * 2.0**-64, tuning) * 2.0**64
     share = 0.25 / tuning.c
@@ -183,9 +183,9 @@ def soft_vote(values: ArrayLike, sd: float, tuning: SoftTuning) -> float:
 
 
 class Pull(NamedTuple):
-    """What votes add up to at some center: their pulls, the slope of that sum, and the sum of sizes.
+    """The sum of the pulls of votes at a center, the slope of this sum, and the sum of the absolute pulls.
 
-    The slope is the derivative by the center, in units of -1/reach.
+    The slope is the derivative with respect to the center, in units of -1/reach.
     """
 
     total: float
@@ -194,20 +194,20 @@ class Pull(NamedTuple):
 
 
 def balance(votes: Floats, reach: float, pull: Callable[[Floats, float], Pull], *, bend: float) -> float:
-    """Find the center at which bounded pulls cancel; the middle of such centers if there are several.
+    """Return the center at which bounded pulls cancel, or the middle of such centers if there are several.
 
-    The pull of a vote is an odd function of its distance that increases up to `reach` and is constant beyond. So
-    where the two middle votes are at least twice that apart all pulls cancel between them, and nowhere else;
-    otherwise the one root is within `reach` of the middle votes. Newton's method starts at the median, and
-    turns to bisection of that bracket where it would leave it or slow down. Many votes start at the root of every
-    sixteenth, and do without the median if all goes well.
+    The pull of a vote is an odd function of its distance that increases up to `reach` and is constant beyond. So if
+    the two middle votes are at least 2·reach apart, all pulls cancel between them and nowhere else. Otherwise the only
+    root is within `reach` of the middle votes. Newton's method starts at the median, and is replaced by bisection
+    of that bracket if it would leave the bracket or is slow. For many votes it starts at the root of every
+    sixteenth vote, and the median is computed only if that fails.
 
     Parameters
     ----------
     votes : array
         One dimension; ±inf allowed.
     reach : float
-        Distance from which a vote's pull is constant, positive and finite.
+        Distance from which on a vote's pull is constant, positive and finite.
     pull : callable
         ``pull(part_of_votes, center)``.
     bend : float
@@ -217,7 +217,7 @@ def balance(votes: Floats, reach: float, pull: Callable[[Floats, float], Pull], 
         if len(votes) > CHUNK // 4:
             start = balance(np.ascontiguousarray(votes[::16]), reach, pull, bend=bend)
             root = math.nan
-            if abs(start) < 1e9 * reach:  # else rounding might hide what a step leads to
+            if abs(start) < 1e9 * reach:  # else rounding errors might be larger than a step
                 root = _newton(votes, start, (-math.inf, math.inf), reach, pull, bend)
             if math.isfinite(root) and not _between_middle_votes(votes, root):
                 return root
@@ -231,7 +231,7 @@ def balance(votes: Floats, reach: float, pull: Callable[[Floats, float], Pull], 
 
 
 def _between_middle_votes(votes: Floats, root: float) -> bool:
-    """Whether the root may be one of several: then it lies between the two middle votes of an even number."""
+    """Return whether the root may be one of several: it then lies between the two middle votes of an even number."""
     if len(votes) % 2:
         return False
     return bool(max(np.count_nonzero(votes > root), np.count_nonzero(votes < root)) <= len(votes) // 2)
@@ -245,10 +245,10 @@ def _newton(
     pull: Callable[[Floats, float], Pull],
     bend: float,
 ) -> float:
-    """Run safeguarded Newton steps within the bracket; nan where an infinite one would need a safeguard.
+    """Return the root by safeguarded Newton steps within the bracket; nan if an infinite bracket needs a safeguard.
 
-    After a step d the error is at most ``n·bend·d²/(2·slope)`` (units of `reach`): the search ends when
-    that is below the rounding errors of the sum.
+    After a step d the error is at most ``n·bend·d²/(2·slope)`` (units of `reach`). The search ends when
+    this is below the rounding errors of the sum.
     """
     low, high = bracket
     last = math.inf
@@ -273,7 +273,7 @@ def _newton(
 
 
 def _over_chunks(votes: Floats, center: float, pull: Callable[[Floats, float], Pull]) -> Pull:
-    """Add up the pulls of all votes, as many at a time as fit the cache."""
+    """Return the sum of the pulls of all votes, computed in chunks that fit the cache."""
     if len(votes) <= CHUNK:
         return pull(votes, center)
     parts = [pull(votes[i : i + CHUNK], center) for i in range(0, len(votes), CHUNK)]
@@ -281,11 +281,11 @@ def _over_chunks(votes: Floats, center: float, pull: Callable[[Floats, float], P
 
 
 def worst_mean_square(sds: ArrayLike, n_bad: int, adversary: Adversary = "oblivious") -> float:
-    """Mean variance of the N votes that vary most: N = K - n_bad (oblivious) or all K (adaptive).
+    """Return the mean variance of the N votes that vary most: N = K - n_bad (oblivious) or all K (adaptive).
 
-    Votes of unequal variances have ``Σ log(1 - ar + ca²(sd_k² + r²)) <= N·log(1 - ar + ca²(mean sd_k² + r²))``, the
-    logarithm being concave, and the adversary corrupts the ones that vary least. So the soft vote is certified with the
-    square root of this for sd (:func:`soft_scale`).
+    Votes of unequal variances have ``Σ log(1 - ar + ca²(sd_k² + r²)) <= N·log(1 - ar + ca²(mean sd_k² + r²))``, since
+    the logarithm is concave, and the adversary corrupts the votes that vary least. So the soft vote is certified with
+    the square root of this mean as sd (:func:`soft_scale`).
 
     Examples
     --------
@@ -296,7 +296,7 @@ def worst_mean_square(sds: ArrayLike, n_bad: int, adversary: Adversary = "oblivi
 
 
 def soft_scale(sds: ArrayLike, n_bad: int, adversary: Adversary = "oblivious") -> float:
-    """Square root of :func:`worst_mean_square`: the sd to give :func:`soft_vote` for unequal votes.
+    """Return the square root of :func:`worst_mean_square`: the sd of :func:`soft_vote` for unequal votes.
 
     Examples
     --------
@@ -309,6 +309,6 @@ def soft_scale(sds: ArrayLike, n_bad: int, adversary: Adversary = "oblivious") -
 
 
 def _worst(sds: ArrayLike, n_bad: int, adversary: Adversary) -> Floats:
-    """Keep the scales of the N votes that vary most."""
+    """Return the scales of the N votes that vary most."""
     scales = np.ravel(np.asarray(sds, dtype=float))
     return scales if adversary == "adaptive" else np.sort(scales)[min(n_bad, scales.size - 1) :]

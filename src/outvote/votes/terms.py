@@ -1,4 +1,4 @@
-"""What a certificate is asked for."""
+"""The terms of a certificate: its confidence, adversary, sides and assumption."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOG_2 = math.log(2)
 
 @dataclass(frozen=True)
 class Terms:
-    """How sure a certificate must be, against whom, on which side, and about which clean values.
+    """The confidence of a certificate, the adversary, the sides, and the assumption on clean values.
 
     Attributes
     ----------
@@ -27,11 +27,11 @@ class Terms:
     adversary : {"oblivious", "adaptive"}
         Whether the corrupt positions are independent of the clean values.
     alternative : {"two-sided", "less", "greater"}
-        Both sides, or an upper or a lower bound alone.
+        Bound the truth on both sides, or only from above or from below.
     assume : Assumption
-        What is known of the kernel's values on clean rows; None where nothing is, and radii are then in units of sd.
+        The assumption on the kernel's values on clean rows; None if nothing is known: radii are then in units of sd.
     degrees : tuple of int
-        Rows the kernel takes from each sample.
+        How many rows the kernel takes from each sample.
 
     Examples
     --------
@@ -48,17 +48,17 @@ class Terms:
 
     @property
     def values(self) -> Assumption:
-        """What is known of clean values, in units of their sd where that is unknown."""
+        """The assumption on clean values; if there is none, values are measured in units of their sd."""
         return self.assume or FiniteVariance(1.0)
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """The same as keyword arguments."""
+        """The terms as keyword arguments."""
         return {**self.who, "assume": self.values, "degrees": self.degrees}
 
     @property
     def who(self) -> dict[str, Any]:
-        """The keyword arguments that say nothing of the values."""
+        """The keyword arguments that do not concern the values."""
         return {"log_delta": self.log_delta, "adversary": self.adversary, "alternative": self.alternative}
 
     @property
@@ -76,7 +76,7 @@ class Terms:
         return replace(self, log_delta=self.log_delta - math.log(parts))
 
     def about(self, assume: Assumption | None, degrees: Sequence[int] = (1,)) -> Terms:
-        """Return the same terms for other values."""
+        """Return the terms with another assumption and other degrees."""
         return replace(self, assume=assume, degrees=tuple(degrees))
 
     def tail(self, sizes: BlockSize) -> Tail:

@@ -166,7 +166,7 @@ def test_more_samples_leave_the_grid_more_than_the_paper_says(outcomes, finding)
         limit = limit if row["estimator"] == "MoU2" else 1 / (2 * p)
         assert limit - 1.1e-3 < row["largest share in each"] < limit
     assert finding("admissible-outliers", "for p samples").verdict == "holds in part"
-    assert finding("admissible-outliers", "MoU2 asks").verdict == "holds"
+    assert finding("admissible-outliers", "MoU2 has a stronger").verdict == "holds"
 
 
 # --- block pictures --------------------------------------------------------------------------------------

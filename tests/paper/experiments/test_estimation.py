@@ -136,14 +136,14 @@ def test_sizes_outliers_and_blocks():
     assert estimation.harmonic(1000, 50) == paper.block_count(1000, 50)[0]
 
 
-def test_spoil_replaces_as_many_rows_of_each_column_and_others_each_time():
+def test_corrupt_replaces_as_many_rows_of_each_column_and_others_each_time():
     clean = np.random.default_rng(0).normal(size=(50, 30))
     before = clean.copy()
-    spoiled = estimation.spoil(np.random.default_rng(1), clean, 7.0, 6)
+    corrupted = estimation.corrupt(np.random.default_rng(1), clean, 7.0, 6)
     np.testing.assert_array_equal(clean, before)
-    hit = spoiled == 7.0
+    hit = corrupted == 7.0
     assert (hit.sum(axis=0) == 6).all()
-    np.testing.assert_array_equal(spoiled[~hit], clean[~hit])
+    np.testing.assert_array_equal(corrupted[~hit], clean[~hit])
     assert len({tuple(np.flatnonzero(each)) for each in hit.T}) == 30
     assert hit.any(axis=1).all()
 
@@ -159,12 +159,12 @@ def test_the_trimmed_mean_leaves_no_outlier_in(n):
 
 
 def test_errors_of_several_pieces_are_averaged_together():
-    one = estimation.errors(100, 1.0, {("a", "clean"): [1.0, 2.0], ("a", "spoiled"): [4.0, 4.0]})
-    two = estimation.errors(100, 1.0, {("a", "clean"): [-3.0], ("a", "spoiled"): [4.0]})
-    clean, spoiled = estimation.average([*one, *two])
+    one = estimation.errors(100, 1.0, {("a", "clean"): [1.0, 2.0], ("a", "corrupted"): [4.0, 4.0]})
+    two = estimation.errors(100, 1.0, {("a", "clean"): [-3.0], ("a", "corrupted"): [4.0]})
+    clean, corrupted = estimation.average([*one, *two])
     assert (clean["mean absolute error"], clean["runs"], clean["outliers"]) == (pytest.approx(5 / 3), 3, 0)
     assert clean["standard error"] == pytest.approx(np.std([0, 1, 4], ddof=1) / math.sqrt(3))
-    assert (spoiled["mean absolute error"], spoiled["standard error"], spoiled["outliers"]) == (3.0, 0.0, 10)
+    assert (corrupted["mean absolute error"], corrupted["standard error"], corrupted["outliers"]) == (3.0, 0.0, 10)
     assert estimation.average(one[:1])[0]["runs"] == 2
     (alone,) = estimation.average(estimation.errors(100, 0.0, {("a", "clean"): [1.0]}))
     assert alone["standard error"] is None
@@ -186,13 +186,13 @@ def test_slope_and_its_standard_error():
 
 def test_ruin_mean_numbers():
     found = run(get("ruin-mean"), quick=True, runs=400)
-    assert error(found, "ruin-mean", "mean", "spoiled", 1000) == pytest.approx(32 * math.sqrt(1000) / 1000, abs=0.01)
-    assert error(found, "ruin-mean", "MoM", "spoiled", 1000) == pytest.approx(0.136, abs=0.01)
-    assert error(found, "ruin-mean", "MoM", "spoiled", 100) == pytest.approx(0.235, abs=0.025)
+    assert error(found, "ruin-mean", "mean", "corrupted", 1000) == pytest.approx(32 * math.sqrt(1000) / 1000, abs=0.01)
+    assert error(found, "ruin-mean", "MoM", "corrupted", 1000) == pytest.approx(0.136, abs=0.01)
+    assert error(found, "ruin-mean", "MoM", "corrupted", 100) == pytest.approx(0.235, abs=0.025)
     assert error(found, "ruin-mean", "mean", "clean", 1000) == pytest.approx(math.sqrt(2 / (math.pi * 1000)), rel=0.15)
     # The ε-trimmed mean is off by about ε·Φ⁻¹(1 - ε), and noise is small beside it.
     share = 32 / 1000
-    assert error(found, "ruin-mean", "trimmed mean", "spoiled", 1000) == pytest.approx(
+    assert error(found, "ruin-mean", "trimmed mean", "corrupted", 1000) == pytest.approx(
         share * stats.norm.isf(share), rel=0.35
     )
 
@@ -205,11 +205,11 @@ def test_ruin_mean_verdicts_follow_the_table(outcomes, verdict):
     assert verdict("ruin-mean", "the threshold") == "does not hold"
     bare = {row["n"]: row["mean absolute error"] for row in outcome.tables["ruin-mean"] if _is(row, "MoM", "clean")}
     kind = changed(
-        outcome, "ruin-mean", lambda row: {"mean absolute error": bare[row["n"]]}, estimator="MoM", data="spoiled"
+        outcome, "ruin-mean", lambda row: {"mean absolute error": bare[row["n"]]}, estimator="MoM", data="corrupted"
     )
     assert verdict("ruin-mean", "MoM shows almost no", kind) == "holds"
     assert verdict("ruin-mean", "MoM is superior", kind) == "holds"
-    still = changed(outcome, "ruin-mean", lambda row: {"mean absolute error": 0.3}, estimator="MoM", data="spoiled")
+    still = changed(outcome, "ruin-mean", lambda row: {"mean absolute error": 0.3}, estimator="MoM", data="corrupted")
     assert verdict("ruin-mean", "MoM improves", still) == "does not hold"
 
 
@@ -237,16 +237,16 @@ def test_blocks_of_an_odd_number_of_tosses_cannot_meet_one_half(outcomes):
 
 def test_ruin_median_numbers_and_verdicts(outcomes, verdict):
     outcome = outcomes["ruin-median"]
-    assert error(outcome, "ruin-median", "median", "spoiled", 1000) > 0.4
+    assert error(outcome, "ruin-median", "median", "corrupted", 1000) > 0.4
     assert error(outcome, "ruin-median", "median", "clean", 1000) > 0.4
     # 32 rows set to 1, half of which were 0: the mean moves by .016.
-    assert error(outcome, "ruin-median", "mean", "spoiled", 1000) == pytest.approx(0.0185, abs=0.006)
+    assert error(outcome, "ruin-median", "mean", "corrupted", 1000) == pytest.approx(0.0185, abs=0.006)
     assert verdict("ruin-median", "the median fails") == "holds"
     assert verdict("ruin-median", "mean and median") == "does not hold"
     assert verdict("ruin-median", "MoM succeeds where") == "holds"
     assert verdict("ruin-median", "MoM succeeds by") == "holds in part"
     worse = changed(
-        outcome, "ruin-median", lambda row: {"mean absolute error": 0.4}, estimator="MoM", data="spoiled", n=1000
+        outcome, "ruin-median", lambda row: {"mean absolute error": 0.4}, estimator="MoM", data="corrupted", n=1000
     )
     assert verdict("ruin-median", "MoM succeeds where", worse) == "does not hold"
     assert verdict("ruin-median", "MoM is superior", worse) == "holds in part"
@@ -259,9 +259,9 @@ def test_ruin_variance_numbers_and_verdicts(verdict):
     n, count = 1000, 32
     place, share = n**0.25, count / n
     expected = share * (1 - share) * (place - 0.5) ** 2 - share / 12
-    assert error(outcome, "ruin-variance", "variance", "spoiled", n) == pytest.approx(expected, rel=0.01)
-    assert error(outcome, "ruin-variance", "MoU", "spoiled", n) == pytest.approx(0.011, abs=0.0015)
-    assert error(outcome, "ruin-variance", "MoU", "spoiled", 100) == pytest.approx(0.026, abs=0.005)
+    assert error(outcome, "ruin-variance", "variance", "corrupted", n) == pytest.approx(expected, rel=0.01)
+    assert error(outcome, "ruin-variance", "MoU", "corrupted", n) == pytest.approx(0.011, abs=0.0015)
+    assert error(outcome, "ruin-variance", "MoU", "corrupted", 100) == pytest.approx(0.026, abs=0.005)
     assert verdict("ruin-variance", "the empirical variance", outcome.tables) == "holds"
     assert verdict("ruin-variance", "MoU improves", outcome.tables) == "holds"
     assert verdict("ruin-variance", "MoU behaves", outcome.tables) == "does not hold"
@@ -322,7 +322,7 @@ def test_mann_whitney_numbers(outcomes):
 
 def test_mann_whitney_verdicts_follow_the_table(outcomes, verdict):
     outcome = outcomes["mann-whitney"]
-    ours = "MoU₂ has an advantage, if a smaller one, where outliers have pulled"
+    ours = "MoU₂ has an advantage, if a smaller one, if outliers have pulled"
     assert verdict("mann-whitney", "the kernel is bounded") == "holds"
     assert verdict("mann-whitney", f"{ours} down") == "holds in part"
     assert verdict("mann-whitney", f"{ours} up") == "does not hold"
@@ -684,7 +684,7 @@ def test_coverage_verdicts_follow_the_table(outcomes, verdict):
     assert verdict("coverage", "a plug-in radius") == "holds in part"
     assert verdict("coverage", "every bound of the paper") == "holds"
     assert verdict("coverage", "the paper's bounds on an expected") == "holds"
-    assert verdict("coverage", "the paper's bounds speak") == "does not hold"
+    assert verdict("coverage", "the paper's bounds cover") == "does not hold"
     assert verdict("coverage", "the paper's bounds for learning") == "does not hold"
     bad = {"misses": 20, "lowest miss rate": 0.7}
     missed = changed(outcome, "coverage", lambda row: bad, certificate="soft, finite variance")

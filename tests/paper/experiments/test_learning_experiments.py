@@ -49,7 +49,7 @@ def test_splits_and_outliers_are_the_papers(name, n_train, n_test, n_bad):
     sane, test = learning.split(name, rng)
     assert (len(sane[0]), len(test[0])) == (n_train, n_test)
     weights = None if name == "iris" else np.linspace(-1, 1, sane[0].shape[1])
-    (x, y), bad = learning.spoil(name, rng, sane, weights)
+    (x, y), bad = learning.corrupt(name, rng, sane, weights)
     assert bad.sum() == n_bad
     np.testing.assert_array_equal(x[~bad], sane[0])
     if name == "iris":
@@ -62,7 +62,7 @@ def test_splits_and_outliers_are_the_papers(name, n_train, n_test, n_bad):
         assert np.abs(y[bad] - shift).max() <= 1
     harmonic = math.ceil(4 * n_bad * len(y) / (len(y) + 2 * n_bad))
     assert learning.SETTINGS[name].n_blocks == harmonic - (name == "iris")
-    assert learning.spoil(name, rng, sane, weights, 0.25)[1].sum() == round(0.25 * n_train)
+    assert learning.corrupt(name, rng, sane, weights, 0.25)[1].sum() == round(0.25 * n_train)
 
 
 def test_columns_are_standardised_and_ranking_targets_are_not():
@@ -99,7 +99,7 @@ def test_a_trace_ends_with_the_loss_of_the_fit(name):
 def test_a_trace_undoes_the_scaling_of_the_default():
     rng = np.random.default_rng(3)
     sane, test = learning.split("boston", rng)
-    dirty, _ = learning.spoil("boston", rng, sane, np.ones(13))
+    dirty, _ = learning.corrupt("boston", rng, sane, np.ones(13))
     trace = learning.Trace("boston", test, scaling=robust_scaling(dirty[0], 8))
     model = ov.RobustRanker(
         loss="product", contamination=8, max_iter=20, average=False, polish=False, random_state=0, callbacks=[trace]
@@ -111,7 +111,7 @@ def test_a_trace_undoes_the_scaling_of_the_default():
 def test_a_refused_fit_is_told_and_its_path_is_kept():
     rng = np.random.default_rng(4)
     sane, test = learning.split("boston", rng)
-    dirty, _ = learning.spoil("boston", rng, sane, learning.sane_weights("boston", sane, 0))
+    dirty, _ = learning.corrupt("boston", rng, sane, learning.sane_weights("boston", sane, 0))
     trace = learning.Trace("boston", test)
     # From 0 the outliers rule the first step: it turns the order round and saturates every score.
     model = learning.descent("boston", "GD", init=np.zeros(13), max_iter=2, random_state=0, callbacks=[trace])

@@ -114,7 +114,7 @@ def test_claims_are_counted(outcomes, index, tmp_path):
 def test_an_outcome_without_findings_figure_or_rows_makes_a_page(tmp_path):
     bare = Outcome("bare", "Bare", "Figure 1", {}, {"bare": []}, [])
     page = write_index([bare], tmp_path).read_text("utf-8")
-    assert "No figure was there" in page
+    assert "There was no figure" in page
     assert "<img" not in page
     assert "1 experiment, 0 claims." in page
     assert "holds" not in re.search(r"<nav.*</main>", page, re.DOTALL)[0]

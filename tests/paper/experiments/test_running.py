@@ -31,7 +31,7 @@ def test_every_name_has_its_experiment():
 def test_an_unknown_name_gets_the_nearest():
     with pytest.raises(ValueError, match="no experiment is called 'ruin-meen': did you mean 'ruin-mean'"):
         get("ruin-meen")
-    with pytest.raises(ValueError, match="there are block-pictures, mappings"):
+    with pytest.raises(ValueError, match="the names are block-pictures, mappings"):
         get("xyz")
 
 

@@ -1,4 +1,4 @@
-"""A page for people: one file with the answer, what it takes to overturn it, and everything needed to rerun it."""
+"""Write the report: one HTML file with the answer, how many corrupt rows overturn it, and how to run it again."""
 
 from outvote.cli.report.page import Report, write_report
 

@@ -1,4 +1,4 @@
-"""Pictures for the report: SVG inside the page, which takes its colours from the style sheet."""
+"""Figures of the report: SVG inside the page, with colours from the style sheet."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from outvote.cli.printing import clean
 from outvote.data.text import spaced
 from outvote.estimate.curve import Curve
 
-#: Width of all pictures, and the space left and right of what is drawn.
+#: Width of all figures, and their left and right margins.
 WIDTH, LEFT, RIGHT = 420, 46, 12
-#: A plain mean farther away than so many times the width of the intervals is drawn at the edge, as an arrow.
+#: A plain mean farther away than this many times the width of the intervals is drawn as an arrow at the edge.
 _FAR = 2.0
-#: Blocks farther from the median of all than so many times the median distance are counted, not drawn.
+#: Blocks farther from the median than this many times the median distance are counted, not drawn.
 _WIDE = 7.0
 _BARS = 40
 
@@ -97,7 +97,7 @@ def curve(one: Curve, place: int, name: str) -> str:
 
 
 def blocks(label: str, values: NDArray[np.float64], estimate: float, plain: float | None) -> str:
-    """Draw how many blocks voted for what, with the outcome of the vote and the plain mean."""
+    """Draw a histogram of the block means, with the outcome of the vote and the plain mean."""
     finite = values[np.isfinite(values)]
     centre = float(np.median(finite))
     room = _WIDE * float(np.median(np.abs(finite - centre))) or max(abs(centre), 1.0) / 2
@@ -122,12 +122,12 @@ def blocks(label: str, values: NDArray[np.float64], estimate: float, plain: floa
     beyond = [f"{spaced(below)} farther left"] * bool(below) + [f"{spaced(above)} farther right"] * bool(above)
     if beyond:
         parts.append(f'<text x="{WIDTH}" y="12" class="end">{", ".join(beyond)}</text>')
-    said = f"Block means of {clean(label)}: {spaced(len(finite))} blocks, {' and '.join(beyond) or 'all of them shown'}"
-    return _picture(said, height, parts)
+    title = f"Block means of {clean(label)}: {spaced(len(finite))} blocks, {' and '.join(beyond) or 'all shown'}"
+    return _picture(title, height, parts)
 
 
 class _Scale:
-    """Numbers to places in a picture."""
+    """A map from numbers to positions in a figure."""
 
     def __init__(self, low: float, high: float, start: float, end: float, *, exact: bool = False):
         room = 0.0 if exact or isinstance(low, int) else 0.04 * (high - low) or max(abs(low), 1.0) / 10
@@ -137,12 +137,12 @@ class _Scale:
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
     def clipped(self, value: float) -> float:
-        """Return a place at most one picture outside."""
+        """Return the position of a value, at most one width outside the figure."""
         width = self.high - self.low
         return self(min(max(value, self.low - width), self.high + width))
 
     def ticks(self, most: int = 6, *, whole: bool = False) -> list[tuple[float, str]]:
-        """Round numbers inside, and how they are written."""
+        """Return round numbers within the scale, and their labels."""
         step = 10 ** math.floor(math.log10((self.high - self.low) / most))
         step *= next(by for by in (1, 2, 5, 10) if (self.high - self.low) / (by * step) <= most)
         step = max(step, 1) if whole else step

@@ -45,7 +45,7 @@ def votes(lines: Sequence[MeanLine]) -> list[Votes]:
 
 
 def slider(finding: Finding) -> dict[str, object]:
-    """Return what the slider of a curve needs."""
+    """Return the data of the slider of a curve."""
     one = finding.curve
     first, last = int(one.stops[0]), int(one.stops[-1])
     return {
@@ -66,13 +66,13 @@ def label(group: Sequence[str | None]) -> str:
 
 
 def variant(label: str, key: str) -> str:
-    """Name a variant; a number alone would be read as one."""
+    """Return the name of a variant; a number alone gets the name of its column."""
     number = label.replace(".", "", 1).removeprefix("-").isdigit()
     return f"{clean(key)} {clean(label)}" if number else clean(label)
 
 
 def _table(caption: str, heads: Iterable[tuple[str, bool]], rows: Iterable[Sequence[str]], *, named: int = 0) -> str:
-    """Write a table; heads say whether a column holds numbers, the first `named` columns name the row."""
+    """Return a table; `heads` tell which columns hold numbers, and the first `named` columns name the row."""
     kinds = [(escape(head), ' class="number"' if number else "") for head, number in heads]
     body = [
         "".join(
@@ -94,17 +94,17 @@ def answer(findings: Sequence[Finding]) -> str:
     for finding in findings:
         parts.append(f'<p class="answer">{escape(finding.answer())}</p>')
         parts.append(f'<p class="tolerance">{escape(finding.tolerance())}</p>')
-    told = [
+    plain = [
         f"{finding.subject} is {rounded(finding.plain, finding.value.radius)}"
         for finding in findings
         if finding.plain is not None
     ]
-    if told:
-        parts.append(f'<p class="muted">By plain means, which trust every row: {escape("; ".join(told))}.</p>')
+    if plain:
+        parts.append(f'<p class="muted">By plain means, which trust every row: {escape("; ".join(plain))}.</p>')
     if any(finding.value.provenance == "plug-in" for finding in findings):
         parts.append(
-            '<p class="muted">The spread of the good rows was estimated from the same rows: take the intervals for a '
-            "good guess, not for a guarantee.</p>"
+            '<p class="muted">The spread of the good rows was estimated from the same rows: the intervals are a good '
+            "guess, not a guarantee.</p>"
         )
     notes = dict.fromkeys(
         finding.curve.note for finding in findings if finding.curve.note and not finding.value.bounded
@@ -115,7 +115,7 @@ def answer(findings: Sequence[Finding]) -> str:
 
 def groups(lines: Sequence[MeanLine], keys: Sequence[str], asked: Asked) -> str:
     heads = [*((clean(key), False) for key in keys), ("rows", True), ("plain mean", True), ("robust mean", True)]
-    heads += [(f"{percent(asked.confidence)} interval", True), ("corrupt rows allowed for", True), ("grounds", False)]
+    heads += [(f"{percent(asked.confidence)} interval", True), ("corrupt rows allowed", True), ("provenance", False)]
     rows = []
     for line in lines:
         value = line.mean
@@ -131,9 +131,9 @@ def groups(lines: Sequence[MeanLine], keys: Sequence[str], asked: Asked) -> str:
     ]
     caption = (
         '<span class="key r">● robust mean</span> with its interval, <span class="key p">◆ plain mean</span> '
-        "(an arrow where it lies farther out)"
+        "(an arrow if it lies farther out)"
     )
-    title = "Each group for itself, for so many corrupt rows in it" if keys else "For so many corrupt rows"
+    title = "Each group separately, for the number of corrupt rows allowed" if keys else "For the number allowed"
     table = _table(title, heads, rows, named=len(keys))
     return "\n".join([table, *notes, f"<figure>{drawing.groups(lines)}<figcaption>{caption}.</figcaption></figure>"])
 
@@ -162,7 +162,7 @@ def curve(finding: Finding, place: int) -> str:
 <h3>{escape(finding.title[:1].upper() + finding.title[1:])}</h3>
 <figure>{drawing.curve(one, place, clean(finding.title, None))}
 <figcaption><span class="key r">— {what}</span> and its interval; dotted: {one.bound:g}{turn};
-upright: the number below.</figcaption></figure>
+vertical: the number of corrupt rows chosen below.</figcaption></figure>
 <div class="control" hidden><label for="slider-{place}">{escape(label)}</label>
 <div class="track"><input type="range" id="slider-{place}" min="{first}" max="{last}" step="1" value="{one.assumed}"
 aria-describedby="outcome-{place}"></div>
@@ -171,7 +171,7 @@ aria-describedby="outcome-{place}"></div>
 <b class="count">{spaced(one.assumed)}</b> rows are corrupt:
 <span class="verdict {kind}">{escape(finding.verdict(sign))}</span>
 <span class="said">{escape(finding.said(one.assumed))}</span></p>
-<details><summary>The same in numbers</summary>
+<details><summary>Table of these numbers</summary>
 {_table(f"{finding.title}, by number of corrupt rows", heads, rows, named=1)}</details>
 </div>"""
 
@@ -188,10 +188,10 @@ def blocks(votes: Sequence[Votes]) -> str:
     if not pictures:
         return "<p>No group has enough rows for a vote.</p>"
     return (
-        f"<p>Each block of rows has a mean, and each mean a vote: {escape('; '.join(words))}.</p>"
+        f"<p>Each block of rows votes with its mean: {escape('; '.join(words))}.</p>"
         f'<figure><div class="pictures">{"".join(f"<div>{one}</div>" for one in pictures)}</div>'
-        '<figcaption>How many blocks have which mean. <span class="key r">— what they voted for</span>, '
-        '<span class="key p">┆ plain mean</span>, where it is near.</figcaption></figure>'
+        '<figcaption>Histogram of the block means. <span class="key r">— outcome of the vote</span>, '
+        '<span class="key p">┆ plain mean</span>, if it is near.</figcaption></figure>'
     )
 
 
@@ -209,51 +209,50 @@ def suspects(found: Suspects) -> str:
         labels = [clean(part or "(none)") for part in one.group]
         rows.append([*where, *labels, str(one.row), cell, f"{one.score:.3f}"])
     caption = (
-        f"The most suspect of {spaced(found.n)} rows. Score: the share of {found.partitions} random dealings in which "
-        f"the block of the row was voted out; {found.typical:.3f} for a row in the middle. Row 1 is the first row of "
+        f"The most suspect of {spaced(found.n)} rows. Score: the share of {found.partitions} random partitions in "
+        f"which the block of the row was voted out; {found.typical:.3f} for a typical row. Row 1 is the first row of "
         "data."
     )
-    said = f"<p>A high score is a reason to look at a row, not a proof.{missing}</p>"
-    return said + _table(caption, heads, rows)
+    remark = f"<p>A high score is a reason to look at a row, not a proof.{missing}</p>"
+    return remark + _table(caption, heads, rows)
 
 
 def method(findings: Sequence[Finding], votes: Sequence[Votes], asked: Asked, columns: Columns, left_out: int) -> str:
     several = isinstance(findings[0], DifferenceFinding)
     items = [
-        "A row is good or corrupt. A corrupt row may say anything; the answer is about the mean of the good ones.",
-        "The rows of each group are dealt at random into blocks, and the block means vote. A corrupt row spoils one "
-        "block, and the others outvote it; a plain mean is moved by every row.",
+        "A row is good or corrupt. A corrupt row may have any value; the answer is about the mean of the good rows.",
+        "The rows of each group are put into blocks at random, and the block means vote. A corrupt row affects one "
+        "block, and the other blocks outvote it; a plain mean is moved by every row.",
     ]
     kinds = {"soft": "A block mean far from the others counts less (soft vote).",
              "clipped": "A block mean far from the others is cut (clipped vote).",
-             "median": "The vote is their median."}  # fmt: skip
+             "median": "The vote is the median of the block means."}  # fmt: skip
     items.append(" ".join(kinds[kind] for kind in dict.fromkeys(one.plan.vote for one in votes) if kind in kinds))
     where = "in both groups together, however they are split between them" if several else "among all rows"
     items.append(
-        f"Corrupt rows are counted {where}. They may be any rows, as long as it does not depend on the good values "
-        "which ones they are."
+        f"Corrupt rows are counted {where}. They may be any rows, if their positions do not depend on the good values."
     )
     if several and not asked.may_be_soft:
         items.append("However they are split, each group is allowed at least its part of the number assumed.")
-    grounds = {finding.value.provenance for finding in findings}
+    provenances = {finding.value.provenance for finding in findings}
     if asked.assume is not None:
-        items.append(f"Assumed of the good rows: {asked.assume.describe()}.")
-    if "plug-in" in grounds:
+        items.append(f"Assumption on the good rows: {asked.assume.describe()}.")
+    if "plug-in" in provenances:
         items.append(
-            "Nothing was known of how far the good rows spread: that was estimated from the same rows (plug-in), so "
-            "the confidence is approximate. --sd, --bounds, --scale or --kurtosis say what is known."
+            "The spread of the good rows was unknown, and was estimated from the same rows (plug-in), so the "
+            "confidence is approximate. Give what is known by --sd, --bounds, --scale or --kurtosis."
         )
-    elif "certified" in grounds:
+    elif "certified" in provenances:
         items.append("The confidence is proven under these assumptions (certified).")
     items.append(
         f"An interval holds with {percent(asked.confidence)} confidence if no more rows are corrupt than it allows "
-        "for. What it takes to overturn an answer is counted from the number assumed: at every number from there on "
-        "the interval must say the same."
+        "for. An answer stands up to a number of corrupt rows if the intervals for all numbers from the number assumed "
+        "up to this one give the same answer."
     )
     if several:
         items.append(
-            "The command outvote compare allows for a number of corrupt rows in each group, which says more of where "
-            "they are: its interval can be narrower."
+            "The command outvote compare allows for a number of corrupt rows in each group, which is a stronger "
+            "assumption: its interval can be narrower."
         )
     if len(findings) > 1:
         items.append("Each comparison holds with its own confidence, not all of them at once.")

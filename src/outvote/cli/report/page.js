@@ -1,4 +1,4 @@
-// Move a slider: say what comes out for so many corrupt rows, and move the line in the picture.
+// When a slider moves, show the result for this number of corrupt rows, and move the line in the figure.
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 
@@ -10,7 +10,7 @@ data.forEach((curve, place) => {
 
   function show() {
     const t = Number(slider.value);
-    // Between two stops the larger one counts.
+    // Between two stops the result of the larger one is shown.
     const stop = curve.stops.findIndex((one) => one >= t);
     const [word, kind] = curve.words[curve.verdict[stop] + 1];
     count.textContent = String(t).replace(/\B(?=(\d{3})+$)/g, " ");
@@ -29,6 +29,6 @@ data.forEach((curve, place) => {
     show();
   });
   control.hidden = false;
-  slider.value = curve.assumed; // a browser may remember where it was
+  slider.value = curve.assumed; // a browser may restore an earlier position
   show();
 });

@@ -1,4 +1,4 @@
-"""The report: one page about a mean, or about variants beside a baseline."""
+"""Write the report: one page about a mean, or about variants compared with a baseline."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from outvote.data.writing import write_text
 from outvote.estimate.curve import curve
 from outvote.plotting.pages import embedded, fill
 
-#: Groups that a page has room for.
+#: The most groups on a page.
 MOST_GROUPS = 12
-#: Suspect rows listed.
+#: Number of suspect rows listed.
 _SUSPECTS = 10
 
 
 @dataclass(frozen=True)
 class Report:
-    """A report that was written: its answer in sentences, and whether everything in it has an interval."""
+    """A report that was written: its path, its answer in sentences, and whether all values have an interval."""
 
     path: Path
     sentences: list[str]
@@ -48,28 +48,28 @@ def write_report(
     threshold: float | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Report:
-    """Write a page about one mean, or about the means of variants against that of a baseline.
+    """Write a page about one mean, or about the means of variants compared with the mean of a baseline.
 
     Parameters
     ----------
     path : path
-        The page; it needs no other file and no network.
+        The file of the page; it needs no other file and no network.
     columns : Columns
         The numbers, and at most one key.
     asked : Asked
-        What was asked for.
+        The options.
     source : str
-        What the rows are called.
+        The name of the data.
     inputs : sequence of str
-        The files of `columns`, in the same order; the page has their SHA-256.
+        The files of `columns`, in the same order; the page shows their SHA-256.
     command : str
-        What makes the page again.
+        The command that writes the page again.
     baseline : str, optional
         The variant to compare with; the smallest label by default.
     threshold : float, optional
-        What one mean is compared with; 0 by default.
+        The number with which one mean is compared; 0 by default.
     progress : callable
-        Told how far it is.
+        Called with messages on the progress.
     """
     target = _checked(Path(path), inputs)
     _check_question(columns, asked, baseline, threshold)
@@ -103,16 +103,16 @@ def write_report(
 
 
 def _check_question(columns: Columns, asked: Asked, baseline: str | None, threshold: float | None) -> None:
-    """Refuse options that do not go together."""
+    """Raise an error for options that do not go together."""
     if isinstance(asked.contamination, str):
         raise ValueError(
-            "--contamination auto: a report shows every number of corrupt rows, but starts from one: give a share "
-            "(0.01) or a number of rows"
+            "--contamination auto: a report shows every number of corrupt rows, but needs one to start with: give a "
+            "share (0.01) or a number of rows"
         )
     if columns.keys and threshold is not None:
         raise ValueError(f"--threshold {threshold:g} is for one mean: leave it out, or --by {columns.keys[0]}")
     if baseline is not None and not columns.keys:
-        raise ValueError(f"--baseline {baseline!r} is for variants: name their column, --by COLUMN")
+        raise ValueError(f"--baseline {baseline!r} is for variants: give their column by --by COLUMN")
     if threshold is not None and not math.isfinite(threshold):
         raise ValueError(f"--threshold {threshold} must be a finite number")
 
@@ -124,11 +124,11 @@ def _differences(
     lines: Sequence[MeanLine],
     progress: Callable[[str], None],
 ) -> tuple[list[Finding], int]:
-    """Compare every variant with the baseline; also return how many rows belong to none."""
+    """Compare every variant with the baseline, and return the findings and how many rows have no variant."""
     rows, first, left_out = variants(columns, baseline)
     if len(rows) > MOST_GROUPS:
         raise ValueError(
-            f"--by {columns.keys[0]} has {len(rows)} values, and a report has room for {MOST_GROUPS}: "
+            f"--by {columns.keys[0]} has {len(rows)} values, but a report shows at most {MOST_GROUPS}: "
             "outvote mean --by lists them all"
         )
     plain = {line.group[0]: line.plain for line in lines}
@@ -147,10 +147,10 @@ def _differences(
 
 
 def _checked(path: Path, inputs: Sequence[str]) -> Path:
-    """Refuse a place where a page cannot go, before any work."""
+    """Return the path of the page; raise an error before any work if the page cannot be written there."""
     if path.is_dir():
-        raise IsADirectoryError(f"--output {str(path)!r} is a folder: name a file in it, {str(path / 'report.html')!r}")
+        raise IsADirectoryError(f"--output {str(path)!r} is a folder: give a file in it, {str(path / 'report.html')!r}")
     for file in inputs:
         if path.exists() and os.path.samefile(path, file):
-            raise ValueError(f"--output {str(path)!r} is the file that is read: name another, 'report.html'")
+            raise ValueError(f"--output {str(path)!r} is the file that is read: give another, 'report.html'")
     return path

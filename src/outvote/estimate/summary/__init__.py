@@ -1,4 +1,4 @@
-"""Summaries of rows that are not kept: updated, merged, written to JSON, bytes or Arrow, and voted on."""
+"""Block summaries of rows: updated by chunks, merged, serialised to JSON, bytes or Arrow, and voted on."""
 
 from outvote.estimate.summary.block import BlockSummary
 from outvote.estimate.summary.conclude import conclude_summary, vote_on_summary

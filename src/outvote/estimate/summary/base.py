@@ -1,4 +1,4 @@
-"""What summaries of blocks share: reading chunks, hashing row ids, checking that two summaries can be merged."""
+"""The base class of summaries: read chunks, hash row ids, and check that two summaries can be merged."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from outvote.data.rows import read
 from outvote.estimate.summary.moments import Integers, Moments
 from outvote.estimate.summary.serialise import Serialised
 
-#: Rows added up at once, at least: temporaries stay in the cache, and rounding errors small.
+#: At least this many rows are added at once, so that temporaries stay in the cache and rounding errors are small.
 _ROWS = 2**17
 
 
 class Summary(Serialised):
-    """What the two summaries share: a number of blocks, a seed, moments, and the rows seen so far."""
+    """The base class of both summaries: a number of blocks, a seed, moments, and the number of rows seen so far."""
 
     def __init__(self, seed: int):
         self.seed = seed_of(seed)
@@ -33,9 +33,9 @@ class Summary(Serialised):
     def _read(
         self, chunk: ArrayLike, ids: ArrayLike | None, nan_policy: NanPolicy, n_labels: int | None = None
     ) -> tuple[NDArray[Any], range | Integers, NDArray[np.bool_] | None]:
-        """Return the rows, (rows, columns), their numbers, and which are NaN or infinite (None: not one).
+        """Return the rows (2-D), their numbers, and a mask of rows with NaN or infinite values, or None.
 
-        If anything is wrong, all rows are refused, and nothing has changed.
+        An error leaves the summary unchanged.
         """
         check_choice("nan_policy", nan_policy, NanPolicy)
         values, names = read(chunk, "chunk")
@@ -44,9 +44,9 @@ class Summary(Serialised):
         if n_labels not in (None, len(values)):
             raise ValueError(f"groups has {n_labels} labels for {len(values)} rows")
         if self.shape is not None and values.shape[1:] != self.shape:
-            raise ValueError(f"chunk has rows of shape {values.shape[1:]}, those before had {self.shape}")
+            raise ValueError(f"chunk has rows of shape {values.shape[1:]}, but earlier rows had shape {self.shape}")
         if None not in (names, self.names) and tuple(names or ()) != self.names:
-            raise ValueError(f"chunk has the columns {tuple(names or ())!r}, those before were {self.names!r}")
+            raise ValueError(f"chunk has the columns {tuple(names or ())!r}, but earlier chunks had {self.names!r}")
         numbers = range(self._seen, self._seen + len(values)) if ids is None else _row_ids(ids, len(values))
         rows, bad = values.reshape(len(values), math.prod(values.shape[1:])), None
         if rows.dtype.kind == "f" and rows.dtype.itemsize not in (4, 8):
@@ -57,7 +57,7 @@ class Summary(Serialised):
             bad = ~np.isfinite(rows).all(axis=1)
             missing = np.isnan(rows).any(axis=1)
             if nan_policy == "raise" or (nan_policy == "omit" and (bad & ~missing).any()):
-                screen(rows, nan_policy, 0, "chunk")  # raises, if there is one: the sum may just be too large
+                screen(rows, nan_policy, 0, "chunk")  # raises unless the sum has just overflowed
         if self.shape is None:
             self.shape = values.shape[1:]
             self.moments = Moments(self._n_cells(), rows.shape[1])
@@ -66,7 +66,7 @@ class Summary(Serialised):
         return rows, numbers, bad if bad is not None and bad.any() else None
 
     def _hashed(self, numbers: range | Integers) -> Iterator[tuple[slice, Integers]]:
-        """Hash row numbers, a piece of them at a time, into memory that is used again for the next."""
+        """Yield the hashes of row numbers part by part; the memory is reused for the next part."""
         step, n_rows = max(_ROWS, 4 * self._n_cells()), len(numbers)
         hashes = np.empty(min(step, n_rows), dtype=np.int64)
         counted = np.arange(numbers.start, numbers.start + len(hashes)) if isinstance(numbers, range) else hashes
@@ -103,7 +103,7 @@ class Summary(Serialised):
 
 
 def number_of_blocks(n_blocks: Any) -> int:
-    """Read a number of blocks."""
+    """Return a checked number of blocks."""
     return whole_per_sample("n_blocks", n_blocks, 1)[0]
 
 
@@ -114,5 +114,5 @@ def _row_ids(ids: ArrayLike, n_rows: int) -> Integers:
     if not np.issubdtype(numbers.dtype, np.integer) and n_rows:
         raise TypeError(f"ids must be integers, not {numbers.dtype}: number the rows, or hash their keys")
     if numbers.dtype.kind == "u" and n_rows and int(numbers.max()) >= 2**63:
-        raise ValueError(f"ids has {int(numbers.max())}: row numbers are below 2**63")
+        raise ValueError(f"ids has {int(numbers.max())}: row numbers must be below 2**63")
     return numbers.astype(np.int64, copy=False)

@@ -1,4 +1,4 @@
-"""A summary of blocks: what every engine computes, one chunk, file, partition or worker at a time."""
+"""The class `BlockSummary`, which every engine computes, one chunk, file, partition or worker at a time."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from outvote.votes import Alternative
 
 
 class BlockSummary(Summary):
-    """K blocks of rows as (count, mean, M2): a robust mean of data that come in chunks, files or from workers.
+    """Count, mean and M2 of K blocks of rows: a robust mean of data that come in chunks, files or from workers.
 
-    A row goes to the block ``hash(row id, seed) mod K``, whatever its value and whoever reads it, so that the same rows
-    give the same blocks on every engine and in every order, those of ``outvote.mean(..., partition="hash")``.
+    A row goes into the block ``hash(row id, seed) mod K``, whatever its value. So the same rows give the same blocks on
+    every engine and in every order: the blocks of ``outvote.mean(..., partition="hash")``.
 
     Parameters
     ----------
     n_blocks : int
-        Blocks (K): more than twice the corrupt rows that are to be survived.
+        Number of blocks (K): more than twice the number of corrupt rows to be survived.
     seed : int
         Seed of the hash.
 
     Attributes
     ----------
     counts, means, m2 : ndarray
-        What is known of each block; `means` and `m2` have one column for each column of the rows.
+        Rows, mean and sum of squares of each block; `means` and `m2` have one column for each column of the rows.
     n_rows : int
-        Rows that count, corrupt ones among them.
+        Number of usable rows, including corrupt ones.
     n_found_corrupt, n_omitted : int
-        Rows that were NaN or infinite: taken for corrupt, or missing.
+        Rows with NaN or infinite values that were counted as corrupt, or left out as missing.
 
     Notes
     -----
-    Memory: 24 bytes a block, 16 more for every further column, whatever the number of rows.
+    A summary takes 24 bytes per block, and 16 more for every further column, for any number of rows.
 
     Examples
     --------
@@ -83,22 +83,22 @@ class BlockSummary(Summary):
 
     @property
     def n_rows(self) -> int:
-        """Rows that count, corrupt ones among them."""
+        """Number of usable rows, including corrupt ones."""
         return int(self.counts.sum()) + self.n_found_corrupt
 
     def update(
         self, chunk: ArrayLike, ids: ArrayLike | None = None, *, nan_policy: NanPolicy = "raise"
     ) -> BlockSummary:
-        """Add rows; they are not kept, and nothing changes if they are refused.
+        """Add rows, which are not kept; an error leaves the summary unchanged.
 
         Parameters
         ----------
         chunk : array-like, Series or DataFrame
-            Numbers, or rows of numbers (one column for each).
+            Numbers (1-D), or rows of numbers (2-D).
         ids : array-like of int, optional
-            A number for each row that does not depend on its values. Without it rows are numbered as they come.
+            A number for each row that does not depend on its values. By default rows are numbered in their order.
         nan_policy : {"raise", "omit", "corrupt"}
-            What rows with NaN are: an error, missing, or corrupt rows that have been found (infinities too).
+            Whether rows with NaN are an error, missing, or corrupt (as are rows with infinite values).
         """
         rows, numbers, bad = self._read(chunk, ids, nan_policy)
         if bad is not None:
@@ -132,12 +132,12 @@ class BlockSummary(Summary):
         alternative: Alternative = "two-sided",
         simultaneous: bool = False,
     ) -> RobustEstimate:
-        """Let the blocks vote on the mean, or on that of every column; parameters as for `outvote.mean`."""
+        """Estimate the mean of every column by the vote of the blocks; parameters as for `outvote.mean`."""
         if self.n_rows == 0:
             raise ValueError("the summary has no rows yet: update it first")
         request = Request.read(
             contamination, confidence, vote=vote, partition="hash", alternative=alternative, rng=self.seed,
-            # With fewer rows than blocks, the blocks that have one vote.
+            # If there are fewer rows than blocks, only blocks with rows vote.
             n_blocks=min(self.n_blocks, self.n_rows),
         )  # fmt: skip
         assumed = per_column(assume, self.moments.means.shape[1])
@@ -148,7 +148,7 @@ class BlockSummary(Summary):
     def of_blocks(
         cls, n_blocks: int, seed: int, blocks: ArrayLike, counts: ArrayLike, means: ArrayLike, m2: ArrayLike
     ) -> BlockSummary:
-        """Build a summary from the blocks that an engine has summed up; those it does not name are empty."""
+        """Return a summary of blocks that an engine has summed up; blocks that are not given are empty."""
         summary = cls(n_blocks, seed)
         columns = np.asarray(means, dtype=np.float64)
         summary.shape = columns.shape[1:]

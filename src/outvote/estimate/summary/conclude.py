@@ -1,4 +1,4 @@
-"""Let the blocks of a summary vote."""
+"""Estimate a mean by the vote of the blocks of a summary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outvote.votes import Terms
 
 
 class Summed(Protocol):
-    """What a vote needs of a summary."""
+    """The attributes of a summary that a vote needs."""
 
     names: tuple[str, ...] | None
     shape: tuple[int, ...] | None
@@ -26,7 +26,7 @@ class Summed(Protocol):
 
 
 def vote_on_summary(summary: Summed, plan: BlockPlan, assumed: Assumed, terms: Terms) -> Voted:
-    """Let the blocks vote, as planned; blocks without rows do not."""
+    """Return the vote of the blocks according to the plan; blocks without rows do not vote."""
     check_certain(summary.n_found_corrupt, plan.n_corrupt, plan.n_rows, "there are NaN or infinite values")
     counts = summary.moments.counts
     keep = counts > 0
@@ -39,7 +39,7 @@ def vote_on_summary(summary: Summed, plan: BlockPlan, assumed: Assumed, terms: T
 def conclude_summary(
     summary: Any, request: Request, plan: BlockPlan, assumed: Assumed, terms: Terms, detail: str = ""
 ) -> RobustEstimate:
-    """Let the blocks of a summary vote, as planned, and write the result."""
+    """Return the estimate from the vote of a summary's blocks."""
     voted, shape = vote_on_summary(summary, plan, assumed, terms), summary.shape or ()
     return conclude(
         request,

@@ -1,4 +1,4 @@
-"""A summary of blocks for each group of rows."""
+"""The class `GroupedBlockSummary`: a block summary for each group of rows."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from outvote.estimate.summary.serialise import whole
 
 
 class GroupedBlockSummary(Summary):
-    """A `BlockSummary` for each group of rows, all with one seed.
+    """A `BlockSummary` for each group of rows, all with the same seed.
 
     Parameters
     ----------
     n_blocks : int or dict
-        Blocks of each group (K), or a number for every group by its label (a tuple of labels where there are several
-        keys). A group with few rows has as many blocks as the hash fills.
+        Number of blocks (K) of every group, or a dict from the label of a group (a tuple if there are several keys) to
+        its number of blocks. In a group with few rows only the blocks with rows vote.
     seed : int
         Seed of the hash.
 
     Notes
     -----
-    Memory: that of a `BlockSummary` for each group.
+    It takes the memory of a `BlockSummary` for each group.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class GroupedBlockSummary(Summary):
 
     @property
     def keys(self) -> tuple[Hashable, ...]:
-        """The groups, in the order they came; tuples where there are several keys."""
+        """The groups in order of first appearance; tuples if there are several keys."""
         return tuple(self._firsts)
 
     def _n_cells(self) -> int:
@@ -69,11 +69,11 @@ class GroupedBlockSummary(Summary):
             return int(self.n_blocks)
         if key not in self.n_blocks:
             there = ", ".join(map(repr, list(self.n_blocks)[:10]))
-            raise ValueError(f"n_blocks has no entry for the group {key!r}: it has {there}")
+            raise ValueError(f"n_blocks has no entry for the group {key!r}: it has entries for {there}")
         return int(self.n_blocks[key])
 
     def _admit(self, keys: Sequence[Hashable]) -> None:
-        """Make room for groups that are new."""
+        """Add cells for new groups."""
         for key in keys:
             if key not in self._firsts:
                 self._firsts[key], self._cells = self._cells, self._cells + self._blocks_of(key)
@@ -86,7 +86,7 @@ class GroupedBlockSummary(Summary):
     def update(
         self, chunk: ArrayLike, groups: Any, ids: ArrayLike | None = None, *, nan_policy: NanPolicy = "raise"
     ) -> GroupedBlockSummary:
-        """Add rows, each to the group that `groups` names: an array of labels, or a tuple of such arrays."""
+        """Add rows to their groups; `groups` is an array of labels, or a tuple of such arrays."""
         keys, which = group_codes(groups)
         blocks = np.array([self._blocks_of(key) for key in keys], dtype=np.int64)
         rows, numbers, bad = self._read(chunk, ids, nan_policy, len(which))
@@ -101,7 +101,7 @@ class GroupedBlockSummary(Summary):
         return self
 
     def _same_blocks(self, other: Any) -> bool:
-        """Where every group has its own number, those that both know must agree."""
+        """Return whether the numbers of blocks agree; if they are dicts, for the groups that are in both."""
         if isinstance(self.n_blocks, dict) and isinstance(other.n_blocks, dict):
             return all(self.n_blocks.get(key, k) == k for key, k in other.n_blocks.items())
         return super()._same_blocks(other)
@@ -124,7 +124,7 @@ class GroupedBlockSummary(Summary):
     def group(self, key: Hashable) -> BlockSummary:
         """Return the summary of one group."""
         if key not in self._firsts:
-            raise KeyError(f"no group is called {key!r}: there are {', '.join(map(repr, self.keys[:10]))}")
+            raise KeyError(f"no group is called {key!r}: the groups are {', '.join(map(repr, self.keys[:10]))}")
         summary = BlockSummary(self._blocks_of(key), self.seed)
         summary.shape, summary.names = self.shape, self.names
         summary.moments = self.moments.take(self._cells_of(key))
@@ -135,7 +135,7 @@ class GroupedBlockSummary(Summary):
     def results(
         self, contamination: Allowed = 0.01, confidence: float = 0.95, **options: Any
     ) -> dict[Any, RobustEstimate]:
-        """Let the blocks of each group vote: a count of corrupt rows and the confidence are those of each group."""
+        """Estimate the mean of each group; `contamination` and `confidence` apply to each group."""
         found = {}
         for key in self._firsts:
             try:
@@ -158,7 +158,7 @@ class GroupedBlockSummary(Summary):
         summary = cls(blocks, whole(header["seed"]))
         groups = {read_label(key): [whole(n) for n in counts] for key, *counts in header["groups"]}
         if len(groups) != len(header["groups"]) or any(len(counts) != 2 for counts in groups.values()):
-            raise ValueError("groups are not told apart")
+            raise ValueError("two groups have the same label, or a group has not two counts")
         summary._admit(list(groups))
         summary._found = dict(groups)
         return summary

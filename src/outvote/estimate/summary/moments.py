@@ -1,4 +1,4 @@
-"""Count, mean and squares around the mean of numbered cells: rows are added, cells are merged."""
+"""Count, mean and sum of squares of numbered cells, with updates by rows and merges of cells."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Integers = NDArray[np.int64]
 
 
 class Moments:
-    """Count, mean and squares around the mean (M2) of numbered cells, for several columns; Chan's updates.
+    """Count, mean and sum of squares around the mean (M2) of numbered cells, for several columns (Chan's updates).
 
     Attributes
     ----------
     counts : ndarray of int, shape (cells,)
         Rows in each cell.
     means, m2 : ndarray, shape (cells, columns)
-        Their mean, and the sum of squares around it (infinite where no float is large enough); 0 where there are no
-        rows.
+        The mean of these rows, and the sum of squares around it (infinite if it exceeds the largest float); 0 in cells
+        without rows.
     """
 
     def __init__(self, n_cells: int, n_columns: int):
@@ -31,7 +31,7 @@ class Moments:
         self.m2: Floats = np.zeros((n_cells, n_columns))
 
     def grow(self, n_cells: int) -> None:
-        """Make room for more cells."""
+        """Add empty cells, up to `n_cells`."""
         more = n_cells - len(self.counts)
         if more > 0:
             self.counts = np.concatenate([self.counts, np.zeros(more, dtype=np.int64)])
@@ -39,19 +39,19 @@ class Moments:
 
     @property
     def arrays(self) -> tuple[Integers, Floats, Floats]:
-        """Counts, means and squares."""
+        """Counts, means and sums of squares."""
         return self.counts, self.means, self.m2
 
     def take(self, cells: NDArray[Any]) -> Moments:
-        """Return some cells, copied."""
+        """Return a copy of some cells."""
         taken = Moments(0, 0)
         taken.counts, taken.means, taken.m2 = self.counts[cells], self.means[cells], self.m2[cells]
         return taken
 
     def add(self, rows: NDArray[Any], cells: NDArray[Any]) -> None:
-        """Add finite rows, (rows, columns), each to its cell."""
+        """Add finite rows (2-D), each to its cell."""
         where: Any = slice(None)
-        if len(rows) < len(self.counts) // 4:  # far more cells than rows: leave most of them alone
+        if len(rows) < len(self.counts) // 4:  # far more cells than rows: do not touch the other cells
             where, cells = np.unique(cells, return_inverse=True)
         new = Moments(len(self.counts[where]), rows.shape[1])
         ready = _numba.compiled(1e-8 * rows.size)
@@ -60,7 +60,7 @@ class Moments:
                 ready.add_moments(rows, cells, *new.arrays)
             else:
                 new._fill(rows, cells)
-            if not np.isfinite(new.means).all():  # a sum was too large for a float, a mean never is
+            if not np.isfinite(new.means).all():  # a sum has overflowed, though a mean never does
                 new._fill(rows, cells, scale=2.0 ** -len(rows).bit_length())
         self.merge(new, where)
 
@@ -74,7 +74,7 @@ class Moments:
                 column *= scale
             means = np.bincount(cells, weights=column, minlength=n_cells) / divisor
             column -= means[cells]
-            # What rounding has left out of the mean: far from 0 it would show in squares around merged means.
+            # The rounding error of the mean; for values far from 0 it would distort squares around merged means.
             rest = np.bincount(cells, weights=column, minlength=n_cells) / divisor
             column *= column
             squares = np.bincount(cells, weights=column, minlength=n_cells)
@@ -83,7 +83,7 @@ class Moments:
             self.m2[:, j] = np.maximum(squares - np.where(np.isfinite(shift), shift, 0.0), 0.0) / scale / scale
 
     def merge(self, other: Moments, where: Any = slice(None)) -> None:
-        """Add the rows of other cells, number by number, or to the cells that `where` names."""
+        """Merge the cells of `other` into the cells with the same numbers, or into the cells `where`."""
         mine, means = self.counts[where][:, None], self.means[where]
         share = other.counts[:, None] / np.maximum(mine + other.counts[:, None], 1)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -91,6 +91,6 @@ class Moments:
             moved = np.where(np.isfinite(delta), means + delta * share, means * (1 - share) + other.means * share)
             between = np.where(mine * share > 0, delta * delta * (mine * share), 0.0)
             self.m2[where] += other.m2 + between
-        # A cell that was empty takes the other's mean as it is.
+        # An empty cell takes the other mean without rounding.
         self.means[where] = np.where(mine == 0, other.means, moved)
         self.counts[where] += other.counts

@@ -1,4 +1,4 @@
-"""Write summaries to JSON, bytes or an Arrow table, and read them."""
+"""Serialise summaries to JSON, bytes or an Arrow table, and read them again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAGIC = b"outvote-blocks"
 
 
 class Serialised:
-    """What a summary writes down: its header, and the moments of its cells."""
+    """Serialise a summary: its header, and the moments of its cells."""
 
     n_blocks: Any
     seed: int
@@ -49,7 +49,7 @@ class Serialised:
 
     @classmethod
     def _begun(cls, header: Any) -> Self:
-        """Build a summary from its header, without moments yet."""
+        """Return a summary with this header, without moments."""
         name = cls.__name__
         found = header.get("format") if isinstance(header, dict) else None
         if found != f"outvote.{name}":
@@ -70,11 +70,11 @@ class Serialised:
         return summary
 
     def _size(self) -> tuple[int, int]:
-        """How many cells and columns there are."""
+        """Return the numbers of cells and columns."""
         return (0, 0) if self.shape is None else (self._n_cells(), math.prod(self.shape))
 
     def _completed(self, counts: Any, means: Any, m2: Any) -> Self:
-        """Fill in the moments of a summary that was begun; refuse what cannot be moments."""
+        """Set the moments of a summary, and return it; raise an error if the numbers are impossible."""
         n_cells, n_columns = self._size()
         moments = self.moments = Moments(0, n_columns)
         numbers = np.asarray(counts)
@@ -89,14 +89,14 @@ class Serialised:
         return self
 
     def to_json(self) -> str:
-        """Write as JSON, without loss (null stands for squares that are infinite)."""
+        """Return the summary as JSON, without loss (infinite sums of squares become null)."""
         counts, means, m2 = (array.tolist() for array in self.moments.arrays)
         m2 = [[None if square == math.inf else square for square in squares] for squares in m2]
         return json.dumps({**self._header(), "counts": counts, "means": means, "m2": m2}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote."""
+        """Return the summary that `to_json` wrote."""
         with _refusing(cls.__name__):
             document = json.loads(text)
             summary = cls._begun(document)
@@ -104,7 +104,7 @@ class Serialised:
             return summary._completed(document["counts"], document["means"], m2)
 
     def to_bytes(self) -> bytes:
-        """Write as bytes: a header in JSON, then the numbers, little-endian."""
+        """Return the summary as bytes: a header in JSON, then the numbers, little-endian."""
         header = json.dumps(self._header()).encode()
         counts, means, m2 = self.moments.arrays
         body = counts.astype("<i8").tobytes() + means.astype("<f8").tobytes() + m2.astype("<f8").tobytes()
@@ -112,7 +112,7 @@ class Serialised:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read what `to_bytes` wrote."""
+        """Return the summary that `to_bytes` wrote."""
         name, start = cls.__name__, len(_MAGIC) + 4
         with _refusing(name):
             if bytes(data[: len(_MAGIC)]) != _MAGIC:
@@ -131,11 +131,11 @@ class Serialised:
             return summary._completed(counts, *numbers.reshape(2, n_cells, n_columns))
 
     def _places(self) -> dict[str, NDArray[Any]]:
-        """Say of each cell which it is, as columns of a table."""
+        """Return the columns of a table that identify the cells."""
         return {"block": np.arange(self._size()[0])}
 
     def to_arrow(self) -> Any:
-        """Write as an Arrow table: a row for each block, the rest in the metadata of the schema."""
+        """Return the summary as an Arrow table: one row for each block, the header in the metadata of the schema."""
         import pyarrow as pa
 
         counts, means, m2 = self.moments.arrays
@@ -146,7 +146,7 @@ class Serialised:
 
     @classmethod
     def from_arrow(cls, table: Any) -> Self:
-        """Read what `to_arrow` wrote; the rows may have changed places."""
+        """Return the summary that `to_arrow` wrote; the order of the rows does not matter."""
         name = cls.__name__
         with _refusing(name):
             summary = cls._begun(json.loads((table.schema.metadata or {}).get(b"outvote", b"null")))
@@ -167,12 +167,12 @@ class Serialised:
 
 
 class _Refused(ValueError):
-    """What was given to be read is refused, with words of our own."""
+    """An error of our own about a document that cannot be read."""
 
 
 @contextlib.contextmanager
 def _refusing(name: str) -> Iterator[None]:
-    """Refuse whatever is not a summary in the same words, wherever it goes wrong."""
+    """Turn every error of reading a document into a ValueError that names the class."""
     try:
         yield
     except _Refused as error:

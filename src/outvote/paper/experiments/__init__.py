@@ -1,4 +1,4 @@
-"""Every figure, table and experiment of the paper, and a few beyond it, each in a file of its own."""
+"""All figures, tables and experiments of the paper, and a few beyond it, one file each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib
 
 from outvote.paper.experiments.base import Experiment, Finding, Outcome, Piece, Size
 
-#: In the paper's order; then those beyond it.
+#: The experiments of the paper in its order, then those beyond it.
 NAMES = (
     "block-pictures",
     "mappings",
@@ -38,7 +38,7 @@ def get(name: str) -> Experiment:
     """
     if name not in NAMES:
         near = difflib.get_close_matches(name, NAMES, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(NAMES)}"
+        hint = f"did you mean {near[0]!r}?" if near else f"the names are {', '.join(NAMES)}"
         raise ValueError(f"no experiment is called {name!r}: {hint}")
     return importlib.import_module(f"outvote.paper.experiments.{name.replace('-', '_')}").EXPERIMENT
 

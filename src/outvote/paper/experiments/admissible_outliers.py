@@ -1,4 +1,4 @@
-"""Figure constraints: which contaminations of two samples MoM-MoM, MoU₂ and MoU₂ on the diagonal accept."""
+"""Figure constraints: the contaminations of two samples that MoM-MoM, MoU₂ and MoU₂ on the diagonal accept."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from outvote.kernels.kernel import Kernel
 from outvote.paper.experiments.base import Experiment, Finding, Piece, Size, Table, Tables, column
 from outvote.paper.experiments.checking import checked, rows_of, tabulate
 
-#: Estimator → which blocks vote.
+#: For each estimator: the blocks that vote.
 GRIDS: dict[str, Grid] = {"MoM-MoM": "separate", "MoU2": "full", "MoU2 diagonal": "diagonal"}
-#: Estimator → how many outliers of n rows in each sample the paper admits.
+#: For each estimator: whether the paper admits x and y outliers among n rows in each sample.
 ADMITS: dict[str, Callable[[int, int, int], bool]] = {
     "MoM-MoM": lambda x, y, n: 2 * x < n and 2 * y < n,
     "MoU2": lambda x, y, n: 2 * (x * n + y * n - x * y) < n * n,
     "MoU2 diagonal": lambda x, y, n: 2 * (x + y) < n,
 }
-#: How far out outliers sit, and from where on an answer is theirs.
+#: The value of outliers, and the estimate from which on they have ruined it.
 FAR, RUINED = 1e9, 1e6
-#: Counts are tried from 0 to this many above half of the rows.
+#: Numbers of outliers are tried from 0 to half of the rows and this many more.
 BEYOND = 2
-#: Rows in each of several samples, to find the largest share in all of them.
+#: Rows in each of several samples, when the largest share of outliers in all samples is searched.
 MANY = 1000
 
 
 def pieces(size: Size) -> list[Piece]:
-    """Cut by estimator."""
+    """Return one piece for each estimator."""
     n = 21 if size.quick else 41
     return [Piece({"estimator": name, "n": n}, cost=3.0 if name == "MoU2" else 1.0) for name in GRIDS]
 
 
 def measure(rng: np.random.Generator, *, estimator: str, n: int) -> list[dict[str, Any]]:
-    """For all numbers of outliers: does the paper admit them, is there a plan, does the answer survive them?"""
+    """Record for all numbers of outliers whether the paper admits them, a plan exists, and the estimate survives."""
     x, y = rng.normal(size=(2, n))
     grid = GRIDS[estimator]
     pairs = [
@@ -71,14 +71,14 @@ def measure(rng: np.random.Generator, *, estimator: str, n: int) -> list[dict[st
 
 
 def _has_majority(n: int, i: int, j: int, grid: Grid) -> bool:
-    """Try all numbers of blocks: does any leave the clean votes in the majority?"""
+    """Return whether any number of blocks leaves the clean votes in the majority."""
     sizes = range(n, 0, -1)
     tried = zip(sizes, sizes, strict=True) if grid == "diagonal" else product(sizes, repeat=2)
     return any(majority(ks, (i, j), grid) for ks in tried)
 
 
 def _has_plan(n: int, i: int, j: int, grid: Grid) -> bool:
-    """Ask for a plan; there is none where an error says so."""
+    """Return whether `plan_blocks` finds a plan."""
     try:
         if grid == "separate":
             return all(plan_blocks(n, count).holds for count in (i, j))
@@ -88,12 +88,12 @@ def _has_plan(n: int, i: int, j: int, grid: Grid) -> bool:
 
 
 def _attacked(x: Any, y: Any, i: int, j: int, grid: Grid) -> float:
-    """Estimate E X - E Y where every row is a block, and as few outliers as possible meet in one."""
+    """Estimate E X - E Y with every row as a block, and with outliers spread over as many votes as possible."""
     bad_x, bad_y = x.copy(), y.copy()
     n, most = len(x), (len(x) - 1) // 2
     bad_x[:i], bad_y[np.arange(i, i + j) % n] = FAR, -FAR
-    told = (min(i, most), min(j, most))  # more cannot be asked for; the blocks are given, so it changes nothing
-    settings: dict[str, Any] = {"contamination": told, "n_blocks": n, "partition": "contiguous"}
+    declared = (min(i, most), min(j, most))  # more would be refused; the blocks are given, so it changes nothing
+    settings: dict[str, Any] = {"contamination": declared, "n_blocks": n, "partition": "contiguous"}
     if grid == "separate":
         return -float(difference(bad_x, bad_y, **settings).estimate)
     kernel = Kernel(np.subtract, degrees=(1, 1), vectorized=True, name="difference")
@@ -117,7 +117,7 @@ def _summary(estimator: str, pairs: Table) -> dict[str, Any]:
 
 
 def _several(estimator: str, grid: Grid, p: int) -> dict[str, Any]:
-    """Find the largest share of outliers in each of p samples that still leaves a clean majority."""
+    """Return the largest share of outliers in each of p samples that leaves a clean majority."""
     most = max(count for count in range(MANY // 2) if majority((MANY,) * p, (count,) * p, grid))
     return {
         "estimator": estimator,
@@ -128,7 +128,7 @@ def _several(estimator: str, grid: Grid, p: int) -> dict[str, Any]:
 
 
 def draw(tables: Tables) -> Any:
-    """Draw the regions, and on them the largest numbers of outliers that the search found."""
+    """Draw the regions, with the largest numbers of outliers that the estimates survived."""
     from outvote.plotting import AdmissibleDisplay
 
     limits, pairs = tables["admissible-outliers.limits"], tables["admissible-outliers.pairs"]
@@ -149,14 +149,14 @@ def draw(tables: Tables) -> Any:
         ncols=3,
         fontsize="small",
         frameon=False,
-        title=f"most outliers survived in a trial, {n} rows in each sample",
+        title=f"largest numbers of outliers survived, {n} rows in each sample",
         title_fontsize="small",
     )
     return display.figure_
 
 
 def judge(tables: Tables) -> list[Finding]:
-    """Compare the regions with what was counted, planned and survived."""
+    """Compare the regions with the pairs that have a majority, have a plan, and were survived."""
     found = []
     rows = {row["estimator"]: row for row in tables["admissible-outliers"]}
     words = {
@@ -181,9 +181,9 @@ def judge(tables: Tables) -> list[Finding]:
     shares = {name: row["share admitted"] for name, row in rows.items()}
     found.append(
         checked(
-            "MoU2 asks for more than MoM-MoM does, and its diagonal for more still",
+            "MoU2 has a stronger condition than MoM-MoM, and its diagonal a stronger one still",
             shares["MoM-MoM"] > shares["MoU2"] > shares["MoU2 diagonal"],
-            "of the pairs with both shares below 1/2 they admit "
+            "of the pairs with both shares below 1/2 the estimators admit "
             + ", ".join(f"{100 * share:.0f} % ({name})" for name, share in shares.items()),
         )
     )
@@ -192,11 +192,11 @@ def judge(tables: Tables) -> list[Finding]:
     three = column(several, "largest share in each", estimator="MoU2", samples=3)[0]
     found.append(
         Finding(
-            "for p samples MoU_p asks that the shares add up to less than 1/2",
+            "for p samples MoU_p needs shares that add up to less than 1/2",
             "holds" if sums["MoU2"].max() < 0.5 else "holds in part",
             f"the complete grid keeps a clean majority up to {100 * three:.1f} % in each of three samples, and up to a "
             f"sum of {sums['MoU2'].max():.2f}; the diagonal up to a sum of {sums['MoU2 diagonal'].max():.2f}",
-            "" if sums["MoU2"].max() < 0.5 else "it is the limit of the diagonal; the grid asks that ∏(1-ε_j) > 1/2",
+            "" if sums["MoU2"].max() < 0.5 else "this is the limit of the diagonal; the grid needs ∏(1-ε_j) > 1/2",
         )
     )
     return found

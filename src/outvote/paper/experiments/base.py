@@ -1,4 +1,4 @@
-"""What an experiment is: pieces of work, the tables they make, a figure, and findings about the paper's claims."""
+"""The class `Experiment`: pieces of work, tables made from them, a figure, and findings on the paper's claims."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-#: A table is a list of rows; every row has the same columns, and holds numbers, text, booleans or None.
+#: A table is a list of rows. All rows have the same columns; cells are numbers, text, booleans or None.
 Table = list[dict[str, Any]]
-#: Tables by name. The first is the experiment's main one.
+#: Tables by name. The first is the main table of the experiment.
 Tables = dict[str, Table]
 Verdict = Literal["holds", "holds in part", "does not hold"]
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much is asked for: runs of each setting, and whether fewer settings will do."""
+    """The size of an experiment: runs of each setting, and whether to try fewer settings."""
 
     runs: int
     quick: bool = False
@@ -25,10 +25,10 @@ class Size:
 
 @dataclass(frozen=True)
 class Piece:
-    """Work that one process does at once: settings for `measure`, and what it costs beside other pieces.
+    """The work of one process: settings for `measure`, and its cost relative to other pieces.
 
-    With a number of `streams` it is given a list of so many generators in place of one: what belongs together because
-    it is fast may be cut differently some day, and draws the same numbers.
+    If `streams` is given, `measure` gets a list of that many generators instead of one. The numbers drawn then do not
+    change if the work is cut into pieces differently.
     """
 
     settings: Mapping[str, Any]
@@ -38,7 +38,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Finding:
-    """One claim and what became of it: the figure measured, and why where it does not hold."""
+    """A claim, the verdict, the numbers measured, and the reason if the claim does not hold."""
 
     claim: str
     verdict: Verdict
@@ -46,7 +46,7 @@ class Finding:
     why: str = ""
 
     def sentence(self) -> str:
-        """Write claim, figure and verdict as running text."""
+        """Return claim, numbers and verdict as sentences."""
         parts = [f"Claim: {_stopped(self.claim)}", f"Measured: {_stopped(self.measured)}"]
         parts.append(f"It {self.verdict}." if not self.why else f"It {self.verdict}: {_stopped(self.why)}")
         return " ".join(parts)
@@ -58,27 +58,26 @@ def _stopped(text: str) -> str:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure or table, made anew.
+    """One figure or table of the paper, to be computed again.
 
     Parameters
     ----------
     name : str
-        What it is called on the command line, and how its files begin.
+        Its name on the command line, with which its files begin.
     title : str
-        One line.
+        A title of one line.
     where : str
-        Where the paper has it, or "beyond the paper".
+        The figure or statement of the paper, or "beyond the paper".
     runs, quick_runs : int
-        Repetitions of every setting: the paper's own number, and that of a quick look. 1 where nothing is drawn at
-        random.
+        Repetitions of every setting: the paper's number, and the number with ``--quick``. 1 if nothing is random.
     pieces : callable
-        ``pieces(size)`` cuts the work up. The cut depends on nothing but the size, so that results do not depend on
-        the number of processes.
+        ``pieces(size)`` cuts the work into pieces. The cut depends on the size alone, so that results do not depend
+        on the number of processes.
     measure : callable
         ``measure(rng, **piece.settings)`` does a piece and returns a list of records. It may run in another process, so
-        it is a function of a module; `rng`, or each of the list that pieces with `streams` get, belongs to this piece.
+        it must be a function of a module. No other piece uses `rng`, which is a list for pieces with `streams`.
     tabulate : callable
-        ``tabulate(records)`` turns the records of all pieces, in their order, into tables.
+        ``tabulate(records)`` makes tables from the records of all pieces, in their order.
     draw : callable
         ``draw(tables)`` returns a matplotlib figure, made from the tables alone.
     judge : callable
@@ -98,13 +97,13 @@ class Experiment:
 
     @property
     def beyond(self) -> bool:
-        """Whether the paper has nothing of the kind."""
+        """Whether the experiment is not in the paper."""
         return self.where == "beyond the paper"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment gave: all that is needed to draw it, to judge it, and to run it again."""
+    """The outcome of an experiment: everything needed to draw it, to judge it, and to run it again."""
 
     experiment: str
     title: str
@@ -116,7 +115,7 @@ class Outcome:
     seconds: float = 0.0
 
     def paragraph(self) -> str:
-        """Write the verdict: the claims, what was measured, and whether they hold."""
+        """Return the claims, the numbers measured, and whether the claims hold, as sentences."""
         return " ".join(finding.sentence() for finding in self.findings)
 
     @property
@@ -127,12 +126,12 @@ class Outcome:
 
 
 def mean_and_error(values: Any) -> tuple[float, float]:
-    """Return the mean of some runs and its standard error."""
+    """Return the mean over runs and its standard error."""
     values = np.asarray(values, dtype=float)
     error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
     return float(values.mean()), float(error)
 
 
 def column(table: Table, name: str, **where: Any) -> np.ndarray[Any, Any]:
-    """Return a column of a table as an array, over the rows whose cells are as given."""
+    """Return a column of a table as an array, for the rows that have the given cells."""
     return np.array([row[name] for row in table if all(row[key] == value for key, value in where.items())])

@@ -1,4 +1,4 @@
-"""Figures mom, mou, mou_2, mou_2_diag and mou_gd: what the estimators do, drawn from real partitions."""
+"""Figures mom, mou, mou_2, mou_2_diag and mou_gd: the estimators, drawn from real partitions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from outvote.paper.experiments.base import Experiment, Finding, Piece, Size, Tab
 from outvote.paper.experiments.checking import checked, rows_of
 from outvote.plotting.base import COLORS, new_panels
 
-#: How far out outliers sit, in standard deviations; those of the second sample on the other side.
+#: Distance of the outliers in standard deviations; in the second sample they are on the other side.
 FAR = 8.0
-#: Deals of the same rows that are drawn of the descent.
+#: Epochs of the descent that are drawn; the same rows are put into new blocks in each.
 EPOCHS = 3
-#: The slope of the model whose pairs are judged; the true one is 1.
+#: The slope of the model whose losses are drawn; the true slope is 1.
 SLOPE = 0.5
 
 CLEAN: dict[str, Any] = {"facecolor": COLORS["band"], "edgecolor": "#666666", "lw": 0.8}
@@ -30,13 +30,13 @@ MEDIAN: dict[str, Any] = {"fill": False, "edgecolor": "black", "lw": 2.8, "zorde
 
 
 def pair_loss(u: Any, v: Any) -> Any:
-    """Half the squared error on the difference of two targets, of rows (x, y)."""
+    """Return half the squared error on the difference of two targets, for rows (x, y)."""
     return ((u[..., 1] - v[..., 1]) - SLOPE * (u[..., 0] - v[..., 0])) ** 2 / 2
 
 
 @dataclass(frozen=True)
 class Picture:
-    """One estimator: rows, blocks and outliers of each sample, and what is computed on a block."""
+    """One estimator: rows, blocks and outliers of each sample, the kernel, and how many partitions are drawn."""
 
     title: str
     rows: tuple[int, ...]
@@ -44,7 +44,7 @@ class Picture:
     outliers: tuple[int, ...]
     kernel: Any = None
     grid: Literal["full", "diagonal"] = "full"
-    deals: int = 1
+    partitions: int = 1
 
 
 DIFFERENCE = Kernel(np.subtract, degrees=(1, 1), vectorized=True, name="difference")
@@ -52,56 +52,56 @@ PICTURES = {
     "MoM": Picture("MoM: the median of block means", (27,), (9,), (3,)),
     "MoU": Picture("MoU: pairs within blocks", (20,), (5,), (2,), "variance"),
     "MoU2": Picture("MoU₂: all pairs of blocks", (21, 21), (7, 7), (2, 1), DIFFERENCE),
-    "MoU2 diagonal": Picture("MoU₂ diagonal: blocks in step", (21, 21), (7, 7), (2, 1), DIFFERENCE, "diagonal"),
+    "MoU2 diagonal": Picture("MoU₂ diagonal: k-th blocks together", (21, 21), (7, 7), (2, 1), DIFFERENCE, "diagonal"),
     "MoU-GD": Picture(
         "MoU-GD: a step on the block of median risk",
         (36,),
         (9,),
         (3,),
         Kernel(pair_loss, degrees=(2,), vectorized=True, name="risk"),
-        deals=EPOCHS,
+        partitions=EPOCHS,
     ),
 }
 
 
 def pieces(size: Size) -> list[Piece]:
-    """Cut by picture."""
+    """Return one piece for each picture."""
     return [Piece({"picture": name, "runs": size.runs}) for name in PICTURES]
 
 
 def measure(rng: np.random.Generator, *, picture: str, runs: int) -> list[dict[str, Any]]:
-    """Draw samples and deal them, again and again; keep the first to be drawn, and count hit votes in all."""
+    """Draw samples and partitions, count the votes hit by outliers, and keep the first run for the figure."""
     chosen, found = PICTURES[picture], []
     for run in range(runs):
-        samples, outliers = _spoiled(rng, chosen)
-        for deal in range(chosen.deals):
-            values, labels = _dealt(rng, chosen, samples)
+        samples, outliers = _corrupted(rng, chosen)
+        for number in range(chosen.partitions):
+            values, labels = _computed(rng, chosen, samples)
             hit = _hit(chosen, labels, outliers)
             found.append({"table": "block-pictures", "picture": picture, **_counts(values, hit)})
             if run == 0:
-                found += rows_of("block-pictures.votes", _votes(picture, deal, values, hit))
-                found += rows_of("block-pictures.rows", _rows(picture, deal, samples, labels, outliers))
+                found += rows_of("block-pictures.votes", _votes(picture, number, values, hit))
+                found += rows_of("block-pictures.rows", _rows(picture, number, samples, labels, outliers))
     return found
 
 
-def _spoiled(rng: np.random.Generator, chosen: Picture) -> tuple[list[Any], list[Any]]:
-    """Draw the samples of a picture, with outliers in them; return also the positions of these."""
-    spoiled = []
+def _corrupted(rng: np.random.Generator, chosen: Picture) -> tuple[list[Any], list[Any]]:
+    """Return the samples of a picture with outliers, and the positions of the outliers."""
+    corrupted = []
     for s, (n, count) in enumerate(zip(chosen.rows, chosen.outliers, strict=True)):
         clean = rng.normal(size=n)
-        if chosen.deals > 1:
+        if chosen.partitions > 1:
             clean = np.column_stack([clean, clean + rng.normal(scale=0.5, size=n)])
-        spoiled.append(Contamination(count).inject(clean, _far(FAR if s == 0 else -FAR), rng=rng))
-    return [each.data for each in spoiled], [each.rows for each in spoiled]
+        corrupted.append(Contamination(count).inject(clean, _far(FAR if s == 0 else -FAR), rng=rng))
+    return [each.data for each in corrupted], [each.rows for each in corrupted]
 
 
 def _far(place: float) -> Outliers:
-    """Put outliers around a place."""
+    """Return a rule that draws outliers around `place`."""
     return lambda rng, rows: place + rng.normal(size=rows.shape)
 
 
-def _dealt(rng: np.random.Generator, chosen: Picture, samples: list[Any]) -> tuple[Any, list[Any]]:
-    """Deal the rows and compute on the blocks: their values, and the block of each row."""
+def _computed(rng: np.random.Generator, chosen: Picture, samples: list[Any]) -> tuple[Any, list[Any]]:
+    """Return the block values of a random partition, and the block of each row."""
     settings: dict[str, Any] = {"rng": rng}
     if chosen.kernel is None:
         result = mean(samples[0], chosen.outliers[0], n_blocks=chosen.blocks[0], **settings)
@@ -113,7 +113,7 @@ def _dealt(rng: np.random.Generator, chosen: Picture, samples: list[Any]) -> tup
 
 
 def _hit(chosen: Picture, labels: list[Any], outliers: list[Any]) -> Any:
-    """Tell which votes an outlier has a part in."""
+    """Return which votes have an outlier among their rows."""
     each = [np.isin(np.arange(k), part[bad]) for k, part, bad in zip(chosen.blocks, labels, outliers, strict=True)]
     if len(each) == 1:
         return each[0]
@@ -130,12 +130,12 @@ def _counts(values: Any, hit: Any) -> dict[str, Any]:
     }
 
 
-def _votes(picture: str, deal: int, values: Any, hit: Any) -> Table:
+def _votes(picture: str, number: int, values: Any, hit: Any) -> Table:
     middle = np.median(values)
     return [
         {
             "picture": picture,
-            "deal": deal,
+            "deal": number,
             "block x": int(place[0]),
             "block y": int(place[-1]),
             "value": float(value),
@@ -146,11 +146,11 @@ def _votes(picture: str, deal: int, values: Any, hit: Any) -> Table:
     ]
 
 
-def _rows(picture: str, deal: int, samples: list[Any], labels: list[Any], outliers: list[Any]) -> Table:
+def _rows(picture: str, number: int, samples: list[Any], labels: list[Any], outliers: list[Any]) -> Table:
     return [
         {
             "picture": picture,
-            "deal": deal,
+            "deal": number,
             "sample": "xy"[s],
             "row": row,
             "block": int(labels[s][row]),
@@ -163,7 +163,7 @@ def _rows(picture: str, deal: int, samples: list[Any], labels: list[Any], outlie
 
 
 def tabulate(records: list[dict[str, Any]]) -> Tables:
-    """Count over all deals, and keep what is drawn."""
+    """Count over all partitions, and keep the rows and votes that are drawn."""
     tables, table = checking.tabulate(records), []
     for name, picture in PICTURES.items():
         mine = [row for row in tables["block-pictures"] if row["picture"] == name]
@@ -187,7 +187,7 @@ def tabulate(records: list[dict[str, Any]]) -> Tables:
 
 
 def draw(tables: Tables) -> Any:
-    """Draw the five estimators, and a key."""
+    """Draw the five estimators and a legend."""
     axes = new_panels(2, 3, panel=(4.5, 4.3))
     drawn = (_draw_means, _draw_pairs, _draw_grid, _draw_grid, _draw_risks)
     for ax, name, how in zip(axes, PICTURES, drawn, strict=False):
@@ -212,7 +212,7 @@ def _median(votes: Table) -> float:
 
 
 def _draw_means(ax: Any, votes: Table, rows: Table) -> None:
-    """One column a block: its rows, its mean, and the median of the means."""
+    """Draw one column for each block, with its rows and its mean, and the median of the means."""
     low, high = min(row["value"] for row in rows) - 0.6, max(row["value"] for row in rows) + 0.6
     for vote in votes:
         k = vote["block x"]
@@ -230,13 +230,13 @@ def _draw_means(ax: Any, votes: Table, rows: Table) -> None:
     ax.set(
         xlim=(0, len(votes)),
         ylim=(low, high),
-        xlabel=f"block; the median of their means is {middle:.2f}",
+        xlabel=f"block; the median of the means is {middle:.2f}",
         ylabel="value of a row",
     )
 
 
 def _draw_pairs(ax: Any, votes: Table, rows: Table) -> None:
-    """A matrix of rows, sorted by block: the pairs of a block are used, the others are not."""
+    """Draw a matrix of rows, sorted by block: pairs within a block are used, the others are not."""
     rows = sorted(rows, key=lambda row: (row["block"], row["row"]))
     n, size = len(rows), len(rows) // len(votes)
     _rectangle(ax, 0, 0, n, n, UNUSED)
@@ -259,12 +259,12 @@ def _draw_pairs(ax: Any, votes: Table, rows: Table) -> None:
         )
     _block_ticks(ax.xaxis, len(votes), size)
     _block_ticks(ax.yaxis, len(votes), size)
-    name = f"rows, by block; the median of their variances is {_median(votes):.2f}"
+    name = f"rows, by block; the median of the variances is {_median(votes):.2f}"
     ax.set(xlim=(0, n), ylim=(n, 0), xlabel=name, ylabel="rows, by block", aspect="equal")
 
 
 def _draw_grid(ax: Any, votes: Table, rows: Table) -> None:
-    """A grid of the blocks of two samples: the cells that vote, and the outliers beside it."""
+    """Draw a grid of the blocks of two samples: the cells that vote, and the outliers beside the grid."""
     width, height = (1 + max(row["block"] for row in rows if row["sample"] == sample) for sample in "xy")
     _rectangle(ax, 0, 0, width, height, UNUSED)
     for vote in votes:
@@ -297,10 +297,10 @@ def _draw_grid(ax: Any, votes: Table, rows: Table) -> None:
 
 
 def _draw_risks(ax: Any, votes: Table, rows: Table) -> None:
-    """Block risks in order, one group a deal; the block in the middle makes the step."""
+    """Draw the sorted block risks of each epoch; the step is made on the median block."""
     left, ticks = 0.0, []
-    for deal in range(1 + max(vote["deal"] for vote in votes)):
-        mine = sorted((vote for vote in votes if vote["deal"] == deal), key=lambda vote: vote["value"])
+    for epoch in range(1 + max(vote["deal"] for vote in votes)):
+        mine = sorted((vote for vote in votes if vote["deal"] == epoch), key=lambda vote: vote["value"])
         for place, vote in enumerate(mine):
             ax.bar(left + place, vote["value"], 0.8, zorder=2, **(HIT if vote["hit"] else CLEAN))
             if vote["median"]:
@@ -311,7 +311,7 @@ def _draw_risks(ax: Any, votes: Table, rows: Table) -> None:
     ax.set_xticks(ticks, [f"epoch {number}" for number in range(1, len(ticks) + 1)])
     ax.tick_params(axis="x", length=0)
     ax.set(
-        yscale="log", xlabel="blocks in order of risk, dealt anew in each epoch", ylabel="risk of the pairs of a block"
+        yscale="log", xlabel="blocks in order of risk, new blocks in each epoch", ylabel="risk of the pairs of a block"
     )
     ax.yaxis.set_major_formatter("{x:g}")
     ax.spines[["top", "right"]].set_visible(False)
@@ -326,7 +326,7 @@ def _draw_key(ax: Any) -> None:
         Line2D([], [], **_ROW, label="row"),
         Line2D([], [], **_OUTLIER, label="outlier"),
         Patch(**CLEAN, label="clean: block, pair, or pair of blocks"),
-        Patch(**HIT, label="hit by an outlier"),
+        Patch(**HIT, label="contains an outlier"),
         Patch(**UNUSED, label="pairs that do not vote"),
         Line2D([], [], color="black", lw=3, label="mean of a block"),
         Patch(facecolor="none", edgecolor="black", lw=2.8, label="the median of the votes"),
@@ -347,15 +347,15 @@ _STEP: dict[str, Any] = {"marker": "v", "ms": 7, "mfc": "black", "mec": "black",
 
 
 def _block_ticks(axis: Any, count: int, size: int = 1) -> None:
-    """Number the blocks from 1 on, in their middle."""
+    """Label the middle of each block with its number, from 1 on."""
     axis.set_ticks([size * (k + 0.5) for k in range(count)], labels=[str(k + 1) for k in range(count)])
     axis.set_tick_params(length=0)
 
 
 def judge(tables: Tables) -> list[Finding]:
-    """Look at the hit votes, at the median, and at the paper's count of hit cells."""
+    """Check the votes hit by outliers, the median, and the paper's count of hit cells."""
     rows = {row["picture"]: row for row in tables["block-pictures"]}
-    deals = sum(row["deals"] for row in rows.values())
+    n_partitions = sum(row["deals"] for row in rows.values())
     clean = {name: row["median is a clean vote"] for name, row in rows.items()}
     within = min(row["median within the clean votes"] for row in rows.values())
     picture, grid = PICTURES["MoU2"], rows["MoU2"]
@@ -367,12 +367,12 @@ def judge(tables: Tables) -> list[Finding]:
         checked(
             "with more than twice as many blocks as outliers the hit blocks are a minority",
             all(2 * row["most hit votes"] < row["votes"] for row in rows.values()),
-            f"hit in the pictures: {shares}; at most {worst} in {deals} deals",
+            f"hit in the pictures: {shares}; at most {worst} in {n_partitions} partitions",
         ),
         Finding(
             "the median is that of a clean block",
             "holds" if min(clean.values()) == 1 else "holds in part" if within == 1 else "does not hold",
-            f"it lies within the clean values in {100 * within:.4g} % of the deals, and is one of them in "
+            f"it lies within the clean values in {100 * within:.4g} % of the partitions, and is one of them in "
             + ", ".join(f"{100 * share:.4g} % ({name})" for name, share in clean.items()),
             ""
             if min(clean.values()) == 1

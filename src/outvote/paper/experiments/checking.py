@@ -1,4 +1,4 @@
-"""What experiments share that check statements without drawing runs: one piece, named tables, yes or no."""
+"""Helpers for experiments that check statements: a single piece, named tables, findings that hold or do not."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from outvote.paper.experiments.base import Finding, Piece, Size, Table, Tables
 
 
 def one_piece(size: Size) -> list[Piece]:
-    """Do it all at once."""
+    """Return a single piece for the whole work."""
     return [Piece({})]
 
 
 def rows_of(name: str, rows: Iterable[dict[str, Any]]) -> Table:
-    """Mark records as rows of a table."""
+    """Return the records, marked as rows of a table."""
     return [{"table": name, **row} for row in rows]
 
 
 def tabulate(records: Iterable[dict[str, Any]]) -> Tables:
-    """Sort records into the tables that they name, in the order in which the tables first appear."""
+    """Return the tables that the records name, in the order in which the tables first appear."""
     tables: Tables = {}
     for record in records:
         tables.setdefault(record["table"], []).append({key: cell for key, cell in record.items() if key != "table"})
@@ -27,5 +27,5 @@ def tabulate(records: Iterable[dict[str, Any]]) -> Tables:
 
 
 def checked(claim: str, holds: Any, measured: str, why: str = "") -> Finding:
-    """Write the finding on a claim that holds or does not; `why` is said where it does not."""
+    """Return the finding on a claim; `why` is the reason if it does not hold."""
     return Finding(claim, "holds", measured) if holds else Finding(claim, "does not hold", measured, why)

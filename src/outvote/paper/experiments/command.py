@@ -1,4 +1,4 @@
-"""``outvote reproduce``: run experiments with progress on the terminal, keep what is finished, write the pages."""
+"""``outvote reproduce``: run experiments with progress bars, keep finished ones, and write the pages."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from outvote.paper.experiments.running import load, parameters_of, resumable, ru
 
 #: Exit code of a program stopped by Ctrl-C.
 INTERRUPTED = 130
-#: Exit code where an experiment could not be run.
+#: Exit code if an experiment could not be run.
 INCOMPLETE = 1
-#: What is said of an experiment that is already there.
+#: The note on an experiment that an earlier call has finished.
 KEPT = "kept from before"
 
 
 def show_list() -> None:
-    """Print the experiments, where the paper has them, and the paper's number of runs."""
+    """Print the experiments, the figures or statements they are about, and the paper's number of runs."""
     from rich.console import Console
     from rich.table import Table
 
@@ -49,13 +49,13 @@ def reproduce(
     from rich.console import Console
 
     mpl.use("agg")
-    # joblib starts a worker anew once it has grown: that is as it should be.
+    # joblib restarts a worker whose memory has grown, which needs no warning.
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
     console = Console(stderr=True)
     chosen = [get(name) for name in dict.fromkeys(names or NAMES)]
     folder.mkdir(parents=True, exist_ok=True)
     code = 0
-    # One thread draws what is finished while the processes go on.
+    # One thread draws finished experiments while the processes go on.
     with ThreadPoolExecutor(1) as drawing, _bars(console) as bars, Parallel(jobs, return_as="generator") as parallel:
         overall = bars.add_task("all experiments", total=len(chosen), visible=len(chosen) > 1)
         saved: list[Future[Outcome]] = []
@@ -76,7 +76,7 @@ def reproduce(
                     continue
                 try:
                     outcome = _with_bar(bars, experiment, runs=runs, seed=seed, quick=quick, parallel=parallel)
-                except ModuleNotFoundError as error:  # data of a package that is not there; others need none
+                except ModuleNotFoundError as error:  # its data are in a package that is not installed
                     bars.console.print(f"{experiment.name:20} left out: {error}", highlight=False)
                     code = INCOMPLETE
                     continue
@@ -87,7 +87,7 @@ def reproduce(
             outcomes = [future.result() for future in saved]
             console.print(
                 f"interrupted: {len(outcomes)} of {len(chosen)} experiments are finished and kept in {folder}; "
-                "the same command goes on from there"
+                "the same command continues with the others"
             )
     if outcomes:
         _write_pages(folder, console)
@@ -111,7 +111,7 @@ def _bars(console: Any) -> Any:
 
 
 def _write_pages(folder: Path, console: Any) -> None:
-    """Write the pages about all that is in the folder, from this call or an earlier one."""
+    """Write the pages about all experiments in the folder, from this call or an earlier one."""
     from outvote.paper.experiments.page import write_index, write_report
 
     there = [outcome for name in NAMES if (outcome := load(get(name), folder)) is not None]

@@ -1,4 +1,4 @@
-"""From clean rows to 40 % of corrupt ones: how far off estimators of a mean are, and whether their intervals hold."""
+"""Errors of estimators of a mean, and coverage of their intervals, from clean rows to 40 % of corrupt rows."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from outvote.assumptions.assumption import FiniteVariance
 from outvote.data.text import spaced
 from outvote.estimate.mean import mean
 from outvote.paper.experiments.base import Experiment, Finding, Piece, Size, Table, Tables, column, mean_and_error
-from outvote.paper.experiments.estimation import spoil
+from outvote.paper.experiments.estimation import corrupt
 from outvote.plotting.base import LINES, new_panels
 
 Array = NDArray[np.float64]
-#: Estimates, and the ends of the intervals where there are any.
+#: Estimates, and the ends of their intervals, or None.
 Answer = tuple[Array, Array | None, Array | None]
 
 N_ROWS = 1000
 CONFIDENCE = 0.95
 RESAMPLES = 400
-#: Law → its distribution in scipy.stats. All are divided by their standard deviation.
+#: For each distribution of clean rows: its name and arguments in scipy.stats. Rows are divided by their sd.
 LAWS: dict[str, tuple[str, tuple[float, ...]]] = {
     "normal": ("norm", ()),
     "t(2.5)": ("t", (2.5,)),
     "lognormal": ("lognorm", (1.0,)),
     "Pareto(3)": ("pareto", (3.0,)),
 }
-#: Attack → where the corrupt rows sit, in standard deviations, given the law and their share.
+#: For each attack: the value of corrupt rows in standard deviations, given the distribution and their share.
 ATTACKS: dict[str, Callable[[Any, float], float]] = {
     "none": lambda law, share: 0.0,
     "far": lambda law, share: law.mean() / law.std() + 1000.0,
@@ -50,7 +50,7 @@ DRAWN = ("soft vote", "median of means", "trimmed mean", "median", "Huber", "mea
 
 
 def huber(rows: Array, k: float = 1.345) -> Any:
-    """Huber's estimate of location for each column, with the MAD as scale: the fixed point of averaging clipped rows.
+    """Return Huber's estimate of location for each column, with the MAD as scale: the fixed point of clipped averages.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def huber(rows: Array, k: float = 1.345) -> Any:
 
 
 def pieces(size: Size) -> list[Piece]:
-    """Cut by law and attack."""
+    """Return one piece for each distribution and attack."""
     shares = QUICK_SHARES if size.quick else SHARES
     return [
         Piece({"law": law, "attack": attack, "shares": shares, "runs": size.runs}) for law in LAWS for attack in ATTACKS
@@ -77,7 +77,7 @@ def pieces(size: Size) -> list[Piece]:
 def measure(
     rng: np.random.Generator, *, law: str, attack: str, shares: tuple[float, ...], runs: int
 ) -> list[dict[str, Any]]:
-    """Estimate the means of `runs` columns at each share, told that share."""
+    """Estimate the means of `runs` columns at each share of corrupt rows; the estimators know the share."""
     from scipy import stats
 
     name, arguments = LAWS[law]
@@ -87,7 +87,7 @@ def measure(
         rows = known.rvs(size=(N_ROWS, runs), random_state=rng) / known.std()
         count = round(share * N_ROWS)
         if attack != "none" and count:
-            rows = spoil(rng, rows, ATTACKS[attack](known, share), count)
+            rows = corrupt(rng, rows, ATTACKS[attack](known, share), count)
         for estimator, (estimates, low, high) in estimates_of(rows, count, weights, rng).items():
             error, spread = mean_and_error(np.abs(estimates - truth))
             row = {"law": law, "attack": attack, "share": share, "estimator": estimator}
@@ -101,9 +101,9 @@ def measure(
 
 
 def estimates_of(rows: Array, count: int, weights: Array, rng: np.random.Generator) -> dict[str, Answer]:
-    """Estimate the mean of every column in all ways, told that `count` rows may be corrupt.
+    """Estimate the mean of every column with all estimators, if `count` rows may be corrupt.
 
-    `weights` are those of the rows in the samples of the bootstrap.
+    `weights` are the weights of the rows in the bootstrap samples.
     """
     from scipy import stats
 
@@ -129,7 +129,7 @@ def estimates_of(rows: Array, count: int, weights: Array, rng: np.random.Generat
 
 
 def _resamples(rng: np.random.Generator) -> Array:
-    """Return the weights of the rows in the samples of a bootstrap, one sample a line."""
+    """Return the weights of the rows in the bootstrap samples, one line per sample."""
     drawn = rng.integers(N_ROWS, size=(RESAMPLES, N_ROWS)) + N_ROWS * np.arange(RESAMPLES)[:, None]
     return np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape) / N_ROWS
 
@@ -157,7 +157,7 @@ def tabulate(records: list[dict[str, Any]]) -> Tables:
 
 
 def draw(tables: Tables) -> Any:
-    """Draw the errors against the share, a row of panels for each law and a column for each attack."""
+    """Draw the errors against the share: a row of panels for each distribution, a column for each attack."""
     table = tables["contamination-sweep"]
     axes = new_panels(len(LAWS), len(ATTACKS), panel=(2.9, 2.35))
     for ax, (law, attack) in zip(axes, product(LAWS, ATTACKS), strict=True):
@@ -166,7 +166,7 @@ def draw(tables: Tables) -> Any:
             shares, errors = column(table, "share", **chosen), column(table, "mean absolute error", **chosen)
             ax.plot(100 * shares, errors, label=name, **style)
         ax.set(yscale="log", ylim=(0.01, 3), xlim=(0, 100 * max(SHARES)))
-        ax.set(xlabel="rows allowed for, %", ylabel=f"{law}\nerror, in sd")
+        ax.set(xlabel="corrupt rows allowed for, %", ylabel=f"{law}\nerror, in sd")
         ax.set_yticks((0.01, 0.1, 1), labels=("0.01", "0.1", "1"))
         ax.minorticks_off()
         ax.grid(alpha=0.3, lw=0.5, which="major")
@@ -174,21 +174,21 @@ def draw(tables: Tables) -> Any:
         if law == next(iter(LAWS)):
             ax.set_title(TITLES[attack], fontsize="medium")
     figure = axes[0].figure
-    figure.suptitle(f"Mean absolute error of estimators that are told the share of corrupt rows, {spaced(N_ROWS)} rows")
+    figure.suptitle(f"Mean absolute error of estimators that know the share of corrupt rows, {spaced(N_ROWS)} rows")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(DRAWN), frameon=False)
     return figure
 
 
 def judge(tables: Tables) -> list[Finding]:
-    """Look at the intervals, at the worst cases, at wins and losses, and at the price on clean rows."""
+    """Check the intervals, the worst cases, wins and losses, and the cost on clean rows."""
     table, worst = tables["contamination-sweep"], tables["contamination-sweep.worst"]
     claims = {
-        "outvote's certified intervals cover the truth as often as they say": (OURS, "a certificate failed"),
-        "outvote's plug-in intervals do as well": (
+        "outvote's certified intervals have their confidence": (OURS, "a certificate failed"),
+        "outvote's plug-in intervals have their confidence": (
             [f"{name}, plug-in" for name in OURS],
             "the scale comes from the same rows: a long tail, or corrupt rows near the middle, make it too small",
         ),
-        "so do bootstrap intervals of the mean": (["bootstrap"], "they follow the mean, and know of no corrupt rows"),
+        "bootstrap intervals have their confidence": (["bootstrap"], "they follow the mean of all rows"),
     }
     return [
         *(_on_intervals(claim, table, names, why) for claim, (names, why) in claims.items()),
@@ -207,7 +207,7 @@ def _on_intervals(claim: str, table: Table, names: Sequence[str], why: str) -> F
     return Finding(
         claim,
         "holds" if not short else "holds in part" if 2 * len(short) < len(rows) else "does not hold",
-        f"{100 * CONFIDENCE:g} % were asked for; the least coverage is {100 * least['coverage']:.0f} % "
+        f"the confidence is {100 * CONFIDENCE:g} %; the least coverage is {100 * least['coverage']:.0f} % "
         f"({_where(least)}), on clean rows {100 * clean:.0f} %; too small in {len(short)} of {len(rows)} settings",
         why if short else "",
     )
@@ -218,7 +218,7 @@ def _where(row: dict[str, Any]) -> str:
 
 
 def _on_the_worst(worst: Table) -> Finding:
-    """Compare the largest errors over laws and attacks at each share."""
+    """Compare the largest errors over distributions and attacks at each share."""
     parts, ratios, soft = [], [], []
     for share in sorted({row["share"] for row in worst if row["share"]}):
         errors = {row["estimator"]: row["largest mean absolute error"] for row in worst if row["share"] == share}
@@ -229,10 +229,10 @@ def _on_the_worst(worst: Table) -> Finding:
         soft.append(errors["soft vote"] / min(errors.values()))
     ahead = sum(ratio < 0.98 for ratio in ratios)
     return Finding(
-        "the largest error over laws and attacks is smallest for one of outvote's votes",
+        "the largest error over distributions and attacks is smallest for one of outvote's votes",
         "holds" if max(ratios) < 1.02 else "holds in part" if ahead else "does not hold",
-        f"best of outvote's beside best of the others, at {'; '.join(parts)}",
-        f"it is not the same vote everywhere: the soft one alone has up to {max(soft):.2g} times the smallest",
+        f"the best of outvote's votes and the best of the others, at {'; '.join(parts)}",
+        f"the best vote depends on the share: the soft vote has up to {max(soft):.2g} times the smallest error",
     )
 
 
@@ -251,7 +251,7 @@ def _on_wins(table: Table) -> Finding:
     best = sum(errors[(*key, "soft vote")] <= 1.05 * min(errors[(*key, name)] for name in rivals) for key in settings)
     halves = {"symmetric": ("normal", "t(2.5)"), "skewed": ("lognormal", "Pareto(3)")}
     parts = [
-        f"on {kind} laws it beats " + ", ".join(f"{name} in {wins(name, laws)}" for name in rivals)
+        f"on {kind} distributions it beats " + ", ".join(f"{name} in {wins(name, laws)}" for name in rivals)
         for kind, laws in halves.items()
     ]
     return Finding(
@@ -260,8 +260,8 @@ def _on_wins(table: Table) -> Finding:
         f"it is the best of them, or within 5 %, in {best} of {len(settings)} settings; {'; '.join(parts)}",
         ""
         if best == len(settings)
-        else "on symmetric laws the median is nearer to the mean than any certified vote, and "
-        "values added above pull estimates of skewed laws back to the mean",
+        else "on symmetric distributions the median is nearer to the mean than any certified vote, and "
+        "values added above pull estimates of skewed distributions back to the mean",
     )
 
 
@@ -278,15 +278,15 @@ def _on_the_price(table: Table) -> Finding:
     return Finding(
         "on clean rows protection costs nothing",
         "does not hold" if len(dear) == len(ratios) else "holds in part" if dear else "holds",
-        f"told that {100 * share:g} % may be corrupt, the soft vote's error beside that of the mean is "
-        + ", ".join(f"{ratio:.2f} times ({law})" for law, ratio in ratios.items()),
-        f"what it holds down in {' and '.join(dear)} is the tail that the mean consists of" if dear else "",
+        f"if {100 * share:g} % may be corrupt, the error of the soft vote divided by that of the mean is "
+        + ", ".join(f"{ratio:.2f} ({law})" for law, ratio in ratios.items()),
+        f"for {' and '.join(dear)} the vote cuts off the tail on which the mean depends" if dear else "",
     )
 
 
 EXPERIMENT = Experiment(
     name="contamination-sweep",
-    title="From clean rows to 40 % of corrupt ones",
+    title="From clean rows to 40 % of corrupt rows",
     where="beyond the paper",
     runs=100,
     quick_runs=10,

@@ -1,4 +1,4 @@
-"""How often certificates and the paper's bounds cover the truth under attack, and how much of a radius is needed."""
+"""Coverage of certificates and of the paper's bounds under attack, and the share of a radius that is needed."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from outvote.plotting.base import COLORS, new_panels
 DELTAS = (0.1, 0.01)
 #: Confidence of the interval for a miss rate.
 SURE = 0.99
-#: For the ranges of the paper's bounds.
+#: Rows, numbers of outliers and δ for the ranges of the paper's bounds.
 N_ROWS, OUTLIERS, ORDINARY = 1000, (0, 1, 2, 3, 5, 10, 50), 0.05
-#: Bounds on a loss in [0, 1] are listed under this name.
+#: The column of bounds on a loss in [0, 1].
 LOSS = "bound for a loss in [0, 1]"
-#: Name, marker, colours of its edge and inside, and provenance.
+#: Label, marker, edge colour, face colour and provenance.
 _MARKERS = (
     ("certified", "o", COLORS["robust"], COLORS["robust"], "certified"),
     ("plug-in", "D", COLORS["plain"], "white", "plug-in"),
     ("the paper's, in range", "s", "#222222", "#bbbbbb", "paper, certified"),
 )
-#: Statements that runs cannot test, and why.
+#: Statements that simulations cannot test, and why.
 UNTESTED = {
-    "mou-minimizer": "about the exact minimiser of a median of block risks over a class, which runs do not find",
-    "mou-descent": "about the mean over all partitions of a supremum over a class, which runs do not find",
+    "mou-minimizer": "about the exact minimiser of a median of block risks over a class, which no simulation finds",
+    "mou-descent": "about the mean over all partitions of a supremum over a class, which no simulation finds",
     "entropy": "about a supremum over a class of which only covering numbers are known",
 }
 
@@ -43,7 +43,7 @@ UNTESTED = {
 
 
 def pieces(size: Size) -> list[Piece]:
-    """Take each certificate at each δ; at the larger one only when quick."""
+    """Return one piece for each certificate and δ; if quick, only for the larger δ."""
     found = []
     for number, case in enumerate(CASES):
         for delta in DELTAS[:1] if size.quick or case.expected else DELTAS:
@@ -63,7 +63,7 @@ def measure(rng: np.random.Generator, *, case: int, delta: float, runs: int) -> 
     if chosen.outliers:
         parts = parts_of(_planned(chosen, clean, options, plain), options.get("partition", "random"))
         kind = chosen.attack or chosen.adversary
-        tried = {} if kind != chosen.adversary else tried  # what is broken on purpose covers clean rows
+        tried = {} if kind != chosen.adversary else tried  # a certificate broken on purpose covers clean rows
         for place in chosen.places:
             found = trial(chosen, attack(rng, clean, parts, chosen, place), options)
             error, reach = tried.get(kind, (found.error, found.reach))
@@ -82,7 +82,7 @@ def measure(rng: np.random.Generator, *, case: int, delta: float, runs: int) -> 
 
 
 def _planned(case: Case, clean: list[Array], options: Mapping[str, Any], plain: Tried) -> Any:
-    """Return a result with the blocks to attack: where several levels are tried, those for the most corrupt rows."""
+    """Return a result with the blocks to attack; if several levels are tried, the blocks for the most corrupt rows."""
     if options["contamination"] != "auto":
         return plain.result
     options = {**options, "contamination": options["max_contamination"]}
@@ -92,7 +92,7 @@ def _planned(case: Case, clean: list[Array], options: Mapping[str, Any], plain: 
 def _record(
     case: Case, attacked: str, delta: float, error: Array, reach: Array, *, provenance: str, stated: Any
 ) -> dict[str, Any]:
-    """Write down how often and by how much the radius was enough; a bound on a mean error has no misses."""
+    """Return how often the radius was too small, and which share of it was needed; a mean error has no misses."""
     runs, misses = len(error), int((error > reach).sum())
     third = case.expected
     delivered = delta if stated is None else math.exp(stated.log_delta)
@@ -122,7 +122,7 @@ def _record(
 
 
 def _binomial_interval(count: int, runs: int) -> tuple[float, float]:
-    """Return the interval of Clopper and Pearson for a rate, at the confidence `SURE`."""
+    """Return the Clopper-Pearson interval for a rate, at the confidence `SURE`."""
     from scipy.special import betaincinv
 
     tail = (1 - SURE) / 2
@@ -132,12 +132,12 @@ def _binomial_interval(count: int, runs: int) -> tuple[float, float]:
 
 
 def tabulate(records: list[dict[str, Any]]) -> Tables:
-    """Collect the records; list the paper's ranges of δ, and what runs cannot test."""
+    """Return the records, the paper's ranges of δ, and the statements that simulations cannot test."""
     return {**checking.tabulate(records), "coverage.ranges": _ranges(), "coverage.untested": _untested()}
 
 
 def _ranges() -> Table:
-    """List the largest δ of each of the paper's statements against the number of outliers, in each sample."""
+    """Return the largest δ of each of the paper's statements for several numbers of outliers in each sample."""
     asked = {(case.stated["statement"], case.stated["claim"]): case for case in CASES if case.stated is not None}
     rows = []
     for (statement, claim), case in asked.items():
@@ -159,7 +159,7 @@ def _ranges() -> Table:
 
 
 def _untested() -> Table:
-    """List the statements that no runs can test, with their bounds in units of the trivial one."""
+    """Return the statements that simulations cannot test, with their bounds in units of the trivial bound."""
     terms: dict[str, dict[str, Any]] = {"entropy": {"covering": (1.0, 2.0)}}
     rows = []
     for statement, reason in UNTESTED.items():
@@ -170,11 +170,11 @@ def _untested() -> Table:
     return rows
 
 
-# --- what became of it ------------------------------------------------------------------------------------
+# --- figure and findings ----------------------------------------------------------------------------------
 
 
 def draw(tables: Tables) -> Any:
-    """Draw for each certificate the share of its radius that was needed, in all settings, clean rows paler."""
+    """Draw the share of its radius that each certificate needs in all settings; points of clean rows are paler."""
     table = [row for row in tables["coverage"] if row["attack"] in ("none", row["adversary"])]
     names = list(dict.fromkeys(row["certificate"] for row in table))
     half, shares = (len(names) + 1) // 2, column(table, "share used")
@@ -202,8 +202,8 @@ def draw(tables: Tables) -> Any:
             ylim=(half - 0.4, -0.6),
             yticks=range(len(shown)),
             yticklabels=shown,
-            xlabel="error that all but δ of the runs stay below, in radii",
-            title="How much of a radius is needed" if ax is panels[0] else "Right of 1 it misses too often",
+            xlabel="error that a share 1 - δ of the runs stays below, in radii",
+            title="How much of a radius is needed" if ax is panels[0] else "Right of 1 a radius misses too often",
         )
         ax.tick_params(axis="y", labelsize="small")
         ax.grid(alpha=0.3, lw=0.5)
@@ -213,7 +213,7 @@ def draw(tables: Tables) -> Any:
 
 
 def judge(tables: Tables) -> list[Finding]:
-    """Say which certificates cover, how much of a radius they need, and at which δ the paper's bounds speak."""
+    """Judge which certificates cover, which share of a radius they need, and which δ the paper's bounds cover."""
     table = tables["coverage"]
     kept = [row for row in table if row["attack"] in ("none", row["adversary"]) and row["delta"] is not None]
     ours = [row for row in kept if row["provenance"] == "certified"]
@@ -223,25 +223,25 @@ def judge(tables: Tables) -> list[Finding]:
     expected = [row for row in table if row["delta"] is None]
     certified = [row for row in expected if row["provenance"] == "certified"]
     return [
-        _covers("every certified radius covers as often as it says", ours),
+        _covers("every certified radius covers with its confidence", ours),
         _tightness(ours),
-        _covers("a plug-in radius, which no proof supports, covers as often as it says", guessed),
+        _covers("a plug-in radius, which no proof supports, covers with its confidence", guessed),
         checked(
-            "a radius for corrupt positions chosen blindly fails where they are chosen after a look at the rows",
+            "a radius for an oblivious adversary fails if the corrupt positions are chosen after a look at the rows",
             all(_missed(row) for row in broken),
-            ", ".join(f"it misses {_rate(row):.2f} of the time at δ = {row['delta']:g}" for row in broken),
+            ", ".join(f"it misses in {_rate(row):.2f} of the runs at δ = {row['delta']:g}" for row in broken),
             "too few runs to tell" if broken else "",
         ),
         _covers("every bound of the paper covers, at a δ in its range", stated),
         _on_average("the paper's bounds on an expected error hold", [r for r in expected if r not in certified]),
-        _on_average("so do outvote's own, also of the squared error", certified),
+        _on_average("outvote's bounds on an expected error and an expected squared error hold", certified),
         _reach(tables["coverage.ranges"]),
         _learning(tables["coverage.untested"]),
     ]
 
 
 def _on_average(claim: str, rows: Table) -> Finding:
-    """Compare mean errors with their bounds, the worst of clean and attacked rows."""
+    """Compare mean errors, the larger of clean and attacked rows, with their bounds."""
     worst: dict[str, float] = {}
     for row in rows:
         worst[row["certificate"]] = max(row["share used"], worst.get(row["certificate"], 0.0))
@@ -257,7 +257,7 @@ def _rate(row: Mapping[str, Any]) -> float:
 
 
 def _missed(row: Mapping[str, Any]) -> bool:
-    """Tell whether a radius misses more often than it says, beyond doubt."""
+    """Return whether a radius misses significantly more often than with probability δ."""
     return bool(row["lowest miss rate"] > row["delta"])
 
 
@@ -278,7 +278,7 @@ def _covers(claim: str, rows: Table) -> Finding:
         )
     else:
         measured += f" without a single miss in {sum(row['runs'] for row in rows)} runs"
-    measured += f"; {share.min():.2g} to {share.max():.2g} of the radius are needed, half the time at most "
+    measured += f"; {share.min():.2g} to {share.max():.2g} of the radius are needed, in half of the settings at most "
     measured += f"{np.median(share):.2g}"
     names = ", ".join(dict.fromkeys(f"{row['certificate']} on {row['law']} rows" for row in missed))
     verdict: Verdict = "holds" if not missed else "holds in part" if len(missed) < len(rows) else "does not hold"
@@ -286,21 +286,21 @@ def _covers(claim: str, rows: Table) -> Finding:
 
 
 def _tightness(rows: Table) -> Finding:
-    """Say how much of certified radii was needed, and what smaller ones would do where the law is the worst."""
+    """Judge which share of certified radii was needed, and whether a smaller radius would fail."""
     edge = max((row for row in rows if row["law"] == AT_RADIUS), key=lambda row: _rate(row) / row["delta"])
-    exact = "certificate.order_statistic_interval"  # for any symmetric law
+    exact = "certificate.order_statistic_interval"  # for any symmetric distribution
     others = [row["share used"] for row in rows if row["law"] != AT_RADIUS and row["given by"] != exact]
     return Finding(
         "a certified radius is no larger than it must be",
         "holds in part" if _rate(edge) > 0.4 * edge["delta"] else "does not hold",
-        f"where clean rows take two values, one just beyond the radius, it misses {_rate(edge):.3f} of the time at "
-        f"δ = {edge['delta']:g}, as any smaller would; other laws need {min(others):.2f} to {max(others):.2f} of it",
-        "it must hold for the worst law that the assumption allows, and ordinary laws are kinder",
+        f"if clean rows take two values, one just beyond the radius, it misses in {_rate(edge):.3f} of the runs at "
+        f"δ = {edge['delta']:g}, as a smaller would; other distributions need {min(others):.2f} to {max(others):.2f}",
+        "it must hold for the worst distribution that the assumption allows, and ordinary distributions are better",
     )
 
 
 def _reach(ranges: Table) -> Finding:
-    """Say up to how many outliers the paper's bounds cover an ordinary δ."""
+    """Judge up to how many outliers the paper's bounds cover an ordinary δ."""
     most: dict[str, int] = {}
     for row in ranges:
         if row["statement"] != "standard" and row["covers 0.05"]:
@@ -308,9 +308,9 @@ def _reach(ranges: Table) -> Finding:
             most[name] = max(most.get(name, 0), row["outliers"])
     least = min(row["log10 of the largest delta"] for row in ranges if row["outliers"] == max(OUTLIERS))
     return checked(
-        f"the paper's bounds speak of ordinary confidences, δ = {ORDINARY:g}",
+        f"the paper's bounds cover ordinary confidences, δ = {ORDINARY:g}",
         min(most.values()) == max(OUTLIERS),
-        f"of {N_ROWS} rows in each sample at most so many may be outliers: "
+        f"the largest numbers of outliers among {N_ROWS} rows in each sample: "
         + "; ".join(f"{name}: {count}" for name, count in most.items())
         + f"; with {max(OUTLIERS)} outliers the largest δ can be as small as 1e{least:.0f}",
         "the range ends at e^(-nα/β) or e^(-4nα), for mom about e^(-1) or e^(-16) for each outlier",
@@ -318,21 +318,21 @@ def _reach(ranges: Table) -> Finding:
 
 
 def _learning(untested: Table) -> Finding:
-    """Say whether the bounds that runs cannot test say anything at all."""
+    """Judge whether the bounds that simulations cannot test are below the trivial bound."""
     return checked(
-        f"the paper's bounds for learning are below the trivial one ({N_ROWS} rows, {untested[0]['outliers']} corrupt)",
+        f"the paper's bounds for learning are below the trivial ({N_ROWS} rows, {untested[0]['outliers']} corrupt)",
         all(row[LOSS] < 1 for row in untested),
         ", ".join(
             f"{row['statement']} ({row['provenance']}) {row[LOSS]:.1f} times the trivial bound" for row in untested
         ),
-        "their δ must be tiny. Runs cannot test them: "
+        "their δ must be tiny. Simulations cannot test them: "
         + "; ".join(f"{row['statement']} is {row['why']}" for row in untested),
     )
 
 
 EXPERIMENT = Experiment(
     name="coverage",
-    title="How often certificates cover, and how much of them is needed",
+    title="How often certificates cover the truth, and how much of a radius is needed",
     where="beyond the paper",
     runs=500,
     quick_runs=10,

@@ -1,4 +1,4 @@
-"""What the coverage experiment tries: laws of clean rows, certificates, and where outliers go."""
+"""The cases of the coverage experiment: distributions of clean rows, certificates, and values of outliers."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def _lognormal(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
 
 
 def _two_points(high: float) -> Sampler:
-    """Return the law of mean 0 and sd 1 that is `high` as often as it can be, and below 0 otherwise."""
+    """Return the distribution on two points with mean 0 and sd 1 that takes the value `high` most often."""
     share, high = 1 / (1 + high**2), high * (1 + 1e-9)
     return lambda rng, shape: np.where(rng.random(shape) < share, high, -1 / high)
 
 
-#: Rows for classifiers x > c of x in [0, 1], written as x where the class is 1 and as -x where it is 0: half the rows
-#: to either side of 1/2, a fifth of the classes wrong.
+#: Rows for classifiers x > c of x in [0, 1], written as x if the class is 1 and as -x if it is 0. Half the rows are on
+#: either side of 1/2, and a fifth of the classes are wrong.
 ROWS_TO_CLASSIFY = "rows to classify"
 _WRONG = 0.2
 THRESHOLDS = np.linspace(0.0, 1.0, 21)
@@ -55,13 +55,13 @@ def losses_at(rows: Array) -> Array:
 
 
 def risk_at(threshold: Any) -> Any:
-    """Return the risk of a threshold."""
+    """Return the true risk of a threshold."""
     return _WRONG + (1 - 2 * _WRONG) * np.abs(threshold - 0.5)
 
 
-#: Wrong in three rows of ten.
+#: A loss that is 1 in three rows of ten.
 ZERO_ONE, RISK = "0-1 loss", 0.3
-#: All of mean 0 and sd 1.
+#: Distributions of clean rows with mean 0 and sd 1.
 LAWS: dict[str, Sampler] = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
     "uniform": lambda rng, shape: rng.uniform(-ROOT3, ROOT3, shape),
@@ -70,14 +70,14 @@ LAWS: dict[str, Sampler] = {
     "Pareto, index 2.5": _pareto,
     "lognormal, σ = 2": _lognormal,
 }
-#: Others.
+#: Distributions of losses.
 LOSSES: dict[str, Sampler] = {
     ZERO_ONE: lambda rng, shape: (rng.random(shape) < RISK).astype(float),
     ROWS_TO_CLASSIFY: _to_classify,
 }
-#: The law that makes Chebyshev's inequality an equality at the very radius.
+#: The distribution for which Chebyshev's inequality is an equality at the radius.
 AT_RADIUS = "two points"
-#: P(X ≤ Y) where Y is a copy of X moved by 1, for normal rows.
+#: P(X ≤ Y) for normal X, with Y distributed as X + 1.
 WINS = 0.5 * (1 + math.erf(0.5))
 
 
@@ -90,7 +90,7 @@ def _wins_variances() -> dict[tuple[int, int], float]:
 
 
 def _gini_variances() -> tuple[float, float]:
-    """Return the variances of |X - X'| and of its mean given X, for normal rows, that of the mean first."""
+    """Return the variances of E(|X - X'| given X) and of |X - X'|, for normal rows."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     given = np.array(
         [x * math.erf(x / math.sqrt(2)) + 2 * math.exp(-(x**2) / 2) / math.sqrt(2 * math.pi) for x in nodes]
@@ -100,30 +100,30 @@ def _gini_variances() -> tuple[float, float]:
 
 #: E|X - X'| for normal rows.
 GINI = 2 / math.sqrt(math.pi)
-#: The variance kernel on standard normal rows.
+#: ζ of the variance kernel on standard normal rows.
 ZETAS = (0.5, 2.0)
 FAR = ((1e6,), (-1e6,))
 ENDS = ((ROOT3,), (-ROOT3,))
 WIDE = ((1e3,),)
-#: In the middle, from below: what makes a spread, or a loss, look smaller.
+#: Just below 0, where outliers make a variance or a loss look smaller.
 HIDDEN = ((-1e-9,),)
 CROSSED = ((10.0, -10.0), (-10.0, 10.0))
 FAR_APART = ((1e6, -1e6), (-1e6, 1e6))
 
 
-#: Functions that bound a mean error.
+#: Functions that bound an expected error.
 EXPECTATIONS = ("certificate.expected_error", "certificate.mean_squared_error")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A certificate, and the rows it is tried on.
+    """A certificate, and the rows on which it is tried.
 
-    `function` is the public name of what gives it, `truth` what is estimated. Each sample is drawn from the `law` and
-    moved by its entry of `shifts`; a run takes as many `columns` of it. `places` has the values of the outliers in each
-    sample, one tuple for each side that they may take; for every run the side that hurts more counts. `attack` says how
-    they choose their rows: as the `adversary` that the certificate allows for, save where it is broken on purpose.
-    `stated` holds what `outvote.paper.bound` is asked. Small cases are run so many `times` as often.
+    `function` is the public name of the function that returns it, `truth` the estimated quantity. Each sample is drawn
+    from the distribution `law` and moved by its entry of `shifts`; a run has this many `columns`. `places` has the
+    values of the outliers in each sample, one tuple for each side; the side with the larger error counts in every run.
+    `attack` is how the corrupt rows are chosen: by the `adversary` that the certificate allows for, unless the
+    certificate is broken on purpose. `stated` has the arguments of `outvote.paper.bound`. `times` multiplies the runs.
     """
 
     certificate: str
@@ -162,7 +162,7 @@ class Case:
         return RISK if self.law == ZERO_ONE else 0.0
 
     def sample(self, rng: np.random.Generator, delta: float, runs: int) -> list[Array]:
-        """Draw clean samples, a column for each run, or as many as it takes."""
+        """Return clean samples, with one column, or `columns` of them, for each run."""
         sampler = self.sampler(delta)
         return [sampler(rng, (self.n, runs * self.columns)) + shift for shift in self.shifts[: self.samples]]
 
@@ -182,7 +182,7 @@ class Case:
         return options
 
     def sampler(self, delta: float) -> Sampler:
-        """Return the law of the clean rows, which may depend on the radius."""
+        """Return the distribution of the clean rows, which may depend on the radius."""
         if self.law != AT_RADIUS:
             return {**LAWS, **LOSSES}[self.law]
         blocks: dict[str, Any] = {"n_blocks": self.n, "block_size": 1, "n_corrupt": self.outliers}
@@ -190,7 +190,7 @@ class Case:
         return _two_points(radius(delta=delta, assume=self.assume, **blocks))
 
     def bound(self, delta: float) -> Any:
-        """Ask the paper, at its largest δ where the one given is too large; None where it is not about the paper."""
+        """Return the paper's bound, at its largest δ if `delta` is too large, or None if the case has none."""
         if self.stated is None:
             return None
         level: dict[str, Any] = {} if self.stated.get("claim") == 3 else {"delta": delta, "clamp": True}
@@ -199,7 +199,7 @@ class Case:
 
 
 def _both(certificate: str, law: str, assume: Any = None, **more: Any) -> list[Case]:
-    """Try a certificate against both adversaries."""
+    """Return the cases of a certificate against both adversaries."""
     return [Case(certificate, law, assume, adversary=kind, **more) for kind in ("oblivious", "adaptive")]
 
 
@@ -227,7 +227,7 @@ def _means() -> list[Case]:
 
 
 def _forms() -> list[Case]:
-    """List what a mean may be asked for besides: one side, several columns, unequal blocks, unknown contamination."""
+    """Return further cases of a mean: one side, several columns, unequal blocks, unknown contamination."""
     sd, heavy = FiniteVariance(1.0), "Student, 2.5 degrees"
     found = []
     for vote, side in product(("median", "soft", "clipped"), ("less", "greater")):
@@ -253,7 +253,7 @@ def _blocks(count: int, kind: str = "contiguous") -> dict[str, Any]:
 
 
 def _radii() -> list[Case]:
-    """List the public radii of given blocks, and Huber's model."""
+    """Return the cases of the public radii of given blocks, and of Huber's model."""
     sd, kurtosis, heavy = FiniteVariance(1.0), FiniteKurtosis(6.0), "Student, 2.5 degrees"
     small: dict[str, Any] = {"n": 505, "outliers": 5, "options": _blocks(101)}
     found = [
@@ -271,7 +271,7 @@ def _radii() -> list[Case]:
 
 
 def _risks() -> list[Case]:
-    """List risks: of one model, of the best of several, of pairs, of the best of a class, and of all of it at once."""
+    """Return cases of risks: of one model, the best of several, pairs, the best of a class, and a whole class."""
     loss = Bounded(0.0, 1.0)
     risk: dict[str, Any] = {"function": "certify_risk", "truth": RISK, "vote": None, "seconds": 0.6}
     risk |= {"places": ((0.0,),)}
@@ -333,7 +333,7 @@ def _others() -> list[Case]:
 
 
 def _stated() -> list[Case]:
-    """List the paper's bounds: with few outliers, where an ordinary δ is in range, and with more, where it is not."""
+    """Return cases of the paper's bounds, with few outliers (an ordinary δ is in range) and with more (it is not)."""
     heavy, wins = "Student, 2.5 degrees", _wins_variances()
     pairs: dict[str, Any] = {"function": "u_statistic", "kernel": "variance", "truth": 1.0, "places": WIDE}
     pairs |= {"seconds": 0.8}

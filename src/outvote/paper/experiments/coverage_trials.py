@@ -1,4 +1,4 @@
-"""How the coverage experiment tries a certificate: what it asks of the library, what is an error, where outliers go."""
+"""The trials of the coverage experiment: the functions called, the errors measured, and the attacks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Options = Mapping[str, Any]
 
 
 class Tried(NamedTuple):
-    """What came out: the error and how far the certificate lets it go, run by run, and one of the results."""
+    """The error and the radius that the certificate allows in each run, and one of the results."""
 
     error: Array
     reach: Array
@@ -35,14 +35,14 @@ Trial = Callable[[Case, Sequence[Array], Options], Tried]
 
 
 def _runs(case: Case, samples: Sequence[Array]) -> Iterator[list[Array]]:
-    """Give the samples of each run: one column each, or as many as the case has."""
+    """Yield the samples of each run, with as many columns as the case has."""
     for low in range(0, samples[0].shape[1], case.columns):
         some = low if case.columns == 1 else slice(low, low + case.columns)
         yield [sample[:, some] for sample in samples]
 
 
 def _by_interval(truth: Any, results: Sequence[RobustEstimate], *, table: bool = False) -> Tried:
-    """Compare the end of the interval on the side of the truth with the truth; a `table` is one result for all runs."""
+    """Compare the truth with the end of the interval on its side; with `table`, one result has all runs as columns."""
     estimate = np.array([one.estimate for one in results], dtype=float)
     low, high = (np.array([one.interval[end] for one in results], dtype=float) for end in (0, 1))
     truth = np.asarray(truth, dtype=float)
@@ -50,7 +50,7 @@ def _by_interval(truth: Any, results: Sequence[RobustEstimate], *, table: bool =
     error = np.abs(estimate - truth)
     if table:
         return Tried(error[0], reach[0], results[0])
-    if error.ndim == 2:  # columns that hold together: the one that is nearest to a miss
+    if error.ndim == 2:  # all columns must hold: take the column that is nearest to a miss
         worst = np.arange(len(error)), np.argmax(error / reach, axis=1)
         error, reach = error[worst], reach[worst]
     return Tried(error, reach, results[0])
@@ -67,7 +67,7 @@ def _mean(case: Case, samples: Sequence[Array], options: Options) -> Tried:
 
 
 def _by_levels(case: Case, results: Sequence[RobustEstimate]) -> Tried:
-    """Where the number of corrupt rows is left open: the radius of the first level that allows for those there are."""
+    """Take the radius of the first level that allows for the corrupt rows, if their number is left open."""
     error = [abs(float(one.estimate) - case.truth) for one in results]
     reach = [next(t for level, t in one.certificate.levels or () if level >= case.outliers) for one in results]
     return Tried(np.array(error), np.array(reach), results[0])
@@ -89,7 +89,7 @@ def _summary(case: Case, samples: Sequence[Array], options: Options) -> Tried:
 
 
 def _risk(case: Case, samples: Sequence[Array], options: Options) -> Tried:
-    """Certify the risk of one model, or of the one that looks best among several."""
+    """Certify the risk of one model, or of the model with the smallest estimate among several."""
     results = [certify_risk(rows, kernel=case.kernel, **options) for (rows,) in _runs(case, samples)]
     if case.columns == 1:
         return _by_interval(case.truth, results)
@@ -103,7 +103,7 @@ def _risk(case: Case, samples: Sequence[Array], options: Options) -> Tried:
 
 
 def _risk_of_the_best_threshold(case: Case, samples: Sequence[Array], options: Options) -> Tried:
-    """Choose the threshold with the smallest median of block risks, and certify its risk by the same rows."""
+    """Choose the threshold with the smallest median of block risks, and certify its risk on the same rows."""
     asked = {name: value for name, value in options.items() if name != "vc_dim"}
     results, truth = [], []
     for (rows,) in _runs(case, samples):
@@ -118,7 +118,7 @@ def _risk_of_the_best_threshold(case: Case, samples: Sequence[Array], options: O
 
 
 def _given(case: Case, options: Options, plan: BlockPlan, *names: str) -> dict[str, Any]:
-    """Return the arguments that describe the blocks, the confidence, and what else is asked for."""
+    """Return the arguments that describe the blocks, and those with the given names."""
     known = {
         "delta": 1 - options["confidence"],
         "assume": case.assume,
@@ -161,7 +161,7 @@ def _block_variances(samples: Sequence[Array], options: Options, plan: BlockPlan
 
 
 def _sigma_upper(case: Case, samples: Sequence[Array], options: Options) -> Tried:
-    """The error is the sd of the clean rows, which must stay below the bound on it."""
+    """Compare the sd of the clean rows, taken as the error, with the bound on it."""
     result, plan, _ = _medians(samples, options)
     given = _given(case, options, plan, "delta", "kurtosis", "adversary")
     reach = certificate.sigma_upper(_block_variances(samples, options, plan), **given)
@@ -176,7 +176,7 @@ def _sigma_free_radius(case: Case, samples: Sequence[Array], options: Options) -
 
 
 def _order_statistics(case: Case, samples: Sequence[Array], options: Options) -> Tried:
-    """Compare the truth, here the centre of symmetry, with the interval: half its length, from its middle."""
+    """Compare the distance from the truth to the middle of the interval with half its length."""
     result, plan, _ = _medians(samples, options)
     given = _given(case, options, plan, "delta", "adversary")
     del given["n_blocks"], given["block_size"]
@@ -187,7 +187,7 @@ def _order_statistics(case: Case, samples: Sequence[Array], options: Options) ->
 
 
 def _uniform_radius(case: Case, samples: Sequence[Array], options: Options) -> Tried:
-    """The error is the largest over thresholds."""
+    """Compare the largest error over all thresholds with the radius."""
     results = [mean(losses_at(rows), **options) for (rows,) in _runs(case, samples)]
     error = np.abs(np.stack([np.asarray(one.estimate) for one in results]) - risk_at(THRESHOLDS)).max(axis=1)
     plan = results[0].plan
@@ -196,7 +196,7 @@ def _uniform_radius(case: Case, samples: Sequence[Array], options: Options) -> T
     return Tried(error, np.full(len(error), reach), results[0])
 
 
-#: By the public name of what gives the certificate.
+#: Trials by the public name of the function that returns the certificate.
 TRIALS: dict[str, Trial] = {
     "mean": _mean,
     "u_statistic": _u_statistic,
@@ -218,7 +218,7 @@ TRIALS: dict[str, Trial] = {
 
 
 def parts_of(result: RobustEstimate, kind: Any) -> tuple[Partition, ...]:
-    """Return the blocks of each sample that a result was made from."""
+    """Return the blocks of each sample from which a result was computed."""
     if isinstance(result.plan, GridPlan):
         return result.plan.partition(result.seed, kind)
     return (result.plan.partition(result.seed, kind),)
@@ -227,10 +227,10 @@ def parts_of(result: RobustEstimate, kind: Any) -> tuple[Partition, ...]:
 def attack(
     rng: np.random.Generator, clean: Sequence[Array], parts: Sequence[Partition], case: Case, place: Sequence[float]
 ) -> list[Array]:
-    """Put outliers at `place` into copies of the samples.
+    """Return copies of the samples with outliers at `place`.
 
-    Oblivious: one into each of so many blocks chosen beforehand, others in each sample. Adaptive: into those whose
-    values lie farthest on the other side, in every run anew. Huber: each row by chance.
+    Oblivious: one outlier goes into each of the first blocks, into different blocks in each sample. Adaptive: the
+    outliers go into the blocks whose values lie farthest on the other side in that run. Huber: rows are hit by chance.
     """
     kind, samples = case.attack or case.adversary, [rows.copy() for rows in clean]
     if kind == "huber":
@@ -239,7 +239,7 @@ def attack(
         return samples
     each = np.arange(case.outliers)
     together = len(parts) > 1 and case.options.get("grid") == "diagonal"
-    # Paired rows make one sample; its outliers go into the second of each pair.
+    # Paired rows are one sample; its outliers go into the second row of a pair.
     shared = list(zip(samples, place, strict=True))[-len(parts) :]
     for s, ((rows, value), part) in enumerate(zip(shared, parts, strict=True)):
         firsts = np.array([block[0] for block in part])
@@ -256,7 +256,7 @@ def attack(
 
 
 def _wins(clean: Sequence[Array], parts: Sequence[Partition]) -> Array:
-    """Share of pairs with X ≤ Y of the k-th blocks, for every k and run."""
+    """Return the share of pairs with X ≤ Y in the k-th blocks, for every k and run."""
     pairs = zip(*parts, strict=True)
     return np.array([(clean[0][x][:, None] <= clean[1][y][None]).mean(axis=(0, 1)) for x, y in pairs])
 
@@ -267,7 +267,7 @@ def _gini(rows: Array) -> Array:
     return np.asarray(2 * weights @ np.sort(rows, axis=0) / (size * (size - 1)))
 
 
-#: The value of a block, for all runs, by the kernel.
+#: Functions that return the value of a block in all runs, by the name of the kernel.
 _VALUES: dict[str | None, Callable[[Array], Array]] = {
     None: lambda rows: rows.mean(axis=0),
     "mann-whitney": lambda rows: rows.mean(axis=0),

@@ -1,4 +1,4 @@
-"""Descents of the same shape made in step: one numpy call in every epoch for all of them."""
+"""Perform descents of the same shape in step, with the same numpy calls for all of them in every epoch."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class _Run:
         return self.error is not None
 
     def note(self, state: State, selected: Array) -> None:
-        """Add an epoch to the history; stop after the last, or where a callback or the rows held out say so."""
+        """Add an epoch to the history; stop after the last, or if a callback or the held-out risk requires it."""
         descent = self.descent
         self.watch.history.append(state.risk, selected, state.step)
         if descent.held_out is not None:
@@ -124,7 +124,7 @@ class StackedRows(ScaledRows):
 class StackedProblems:
     """The problems of several descents as one large problem: rows below each other, blocks side by side.
 
-    The loss sees one problem; the blocks of each descent vote among themselves.
+    The loss is computed for all rows at once; the blocks of each descent vote separately.
     """
 
     def __init__(self, descents: Sequence[Descent]):
@@ -143,7 +143,7 @@ class StackedProblems:
         return StackedProblems([self.descents[at] for at in places])
 
     def epoch(self, theta: Array, counts: Array) -> tuple[list[float], list[float], Array, list[Array]]:
-        """Do for every descent what `Problem.epoch` does."""
+        """Return the values of `Problem.epoch` for every descent."""
         loss, cell, targets = self.loss, self.cell, self.targets
         scores = loss.scores(self.design, theta)
         drawn = self.shuffler.draw(self.rngs)
@@ -163,9 +163,9 @@ class StackedProblems:
 
 
 class ShufflerOfEach:
-    """Draws the blocks of several descents, each by its own generator, side by side in one table.
+    """Draws the blocks of several descents with their own generators, side by side in one table.
 
-    Each descent gets the blocks that `outvote.learning.epoch_blocks.BlockShuffler` draws of a few rows.
+    Each descent gets the blocks that `outvote.learning.epoch_blocks.BlockShuffler` draws from few rows.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def in_the_middle_of_each(risks: Array, rngs: Sequence[np.random.Generator], n_c
 
 
 def _mean_of_each(gradients: Array, clipped: bool) -> Array:
-    """Return what `outvote.learning.losses.common.mean_of` gives for the gradients of each descent."""
+    """Return the mean gradient of each descent, as `outvote.learning.losses.common.mean_of` computes it."""
     n_descents, n_gradients, *shape = gradients.shape
     if n_gradients == 1:
         return gradients[:, 0]

@@ -1,4 +1,4 @@
-"""What the estimation experiments share: √n corrupt rows, the harmonic number of blocks, errors against n."""
+"""Helpers for the estimation experiments: √n corrupt rows, the harmonic number of blocks, errors against n."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outvote.plotting.base import LINES, legend_below, new_axes
 
 Array = NDArray[np.float64]
 
-#: Numbers that a piece holds at once.
+#: The most numbers that a piece holds at once.
 _NUMBERS = 2_000_000
 
 
@@ -30,7 +30,7 @@ def harmonic(n: int, count: int | None = None) -> int:
 
 
 def sizes(size: Size, largest: int = 10_000) -> list[int]:
-    """Return the numbers of rows: four a decade from 100 on, two when quick and up to 1000 only."""
+    """Return the numbers of rows: four per decade from 100 on; if quick, two per decade and at most 1000."""
     top = min(largest, 1000) if size.quick else largest
     each = 2 if size.quick else 4
     steps = round(each * np.log10(top / 100))
@@ -38,7 +38,7 @@ def sizes(size: Size, largest: int = 10_000) -> list[int]:
 
 
 def pieces(size: Size, chosen: Iterable[int] | None = None, *, call: int = 0) -> list[Piece]:
-    """Cut the runs so that a piece holds at most two million numbers; a run costs n and as much as `call` rows."""
+    """Return pieces of at most two million numbers each; the cost of a run is n + `call`."""
     found = []
     for n in sizes(size) if chosen is None else chosen:
         most = max(1, _NUMBERS // n)
@@ -48,20 +48,20 @@ def pieces(size: Size, chosen: Iterable[int] | None = None, *, call: int = 0) ->
     return found
 
 
-def spoil(rng: np.random.Generator, clean: Array, value: float, count: int) -> Array:
-    """Replace `count` rows of every column, each time others.
+def corrupt(rng: np.random.Generator, clean: Array, value: float, count: int) -> Array:
+    """Return the columns with `count` rows of each replaced by `value`, drawn independently for each column.
 
-    The columns share one partition, and yet what comes of them is independent: their rows can be exchanged, so that the
-    law of each is the same given any partition.
+    The columns share one partition, and yet their estimates are independent: the rows of a column are exchangeable, so
+    that its distribution is the same given any partition.
     """
-    spoiled = clean.copy()
+    corrupted = clean.copy()
     for each in range(clean.shape[1]):
-        spoiled[rng.choice(len(clean), size=count, replace=False, shuffle=False), each] = value
-    return spoiled
+        corrupted[rng.choice(len(clean), size=count, replace=False, shuffle=False), each] = value
+    return corrupted
 
 
 def errors(n: int, truth: float, estimates: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:
-    """Write the absolute errors of the runs, a record for each (estimator, data)."""
+    """Return the absolute errors of the runs, one record for each (estimator, data)."""
     return [
         {
             "n": n,
@@ -80,7 +80,7 @@ def trimmed_mean(rows: Array, count: int) -> Array:
 
 
 def average(records: Iterable[dict[str, Any]]) -> Table:
-    """Average the absolute errors over all records that are alike otherwise."""
+    """Return the mean absolute errors over all records that agree in every other cell."""
     groups: dict[tuple[Any, ...], list[float]] = {}
     for record in records:
         key = tuple((name, cell) for name, cell in record.items() if name != "errors")
@@ -94,7 +94,7 @@ def average(records: Iterable[dict[str, Any]]) -> Table:
 
 
 def tabulate(records: list[dict[str, Any]]) -> Tables:
-    """Average over the runs, in every table that the records name."""
+    """Return the averages over the runs, for every table that the records name."""
     return {name: average(rows) for name, rows in checking.tabulate(records).items()}
 
 
@@ -104,13 +104,13 @@ def largest_n(table: Table) -> int:
 
 
 def error_at(table: Table, estimator: str, data: str, n: int | None = None) -> float:
-    """Return the mean absolute error of an estimator, at the largest size by default."""
+    """Return the mean absolute error of an estimator, at the largest n by default."""
     n = largest_n(table) if n is None else n
     return float(column(table, "mean absolute error", estimator=estimator, data=data, n=n)[0])
 
 
 def slope(table: Table, **where: Any) -> tuple[float, float]:
-    """Return the slope of the error against n in logarithms, by least squares, and its standard error."""
+    """Return the least-squares slope of log error against log n, and its standard error."""
     n, mean, error = (
         column(table, name, **where).astype(float) for name in ("n", "mean absolute error", "standard error")
     )
@@ -120,7 +120,7 @@ def slope(table: Table, **where: Any) -> tuple[float, float]:
 
 
 def draw_line(ax: Any, table: Table, style: Mapping[str, Any], label: str, **where: Any) -> None:
-    """Draw errors against n: a line, and a band of two standard errors."""
+    """Draw a line of errors against n, with a band of two standard errors."""
     n, mean, error = (
         column(table, name, **where).astype(float) for name in ("n", "mean absolute error", "standard error")
     )
@@ -129,7 +129,7 @@ def draw_line(ax: Any, table: Table, style: Mapping[str, Any], label: str, **whe
 
 
 def draw_errors(table: Table, lines: Sequence[tuple[str, str]], title: str, ax: Any = None) -> Any:
-    """Draw error against n in logarithms, a line for each (estimator, data); return the axes."""
+    """Draw log error against log n, one line for each (estimator, data), and return the axes."""
     ax = new_axes(ax, figsize=(7.0, 5.0))
     for (name, data), style in zip(lines, LINES, strict=False):
         draw_line(ax, table, style, f"{name}, {data} rows", estimator=name, data=data)
@@ -137,7 +137,7 @@ def draw_errors(table: Table, lines: Sequence[tuple[str, str]], title: str, ax: 
 
 
 def finish(ax: Any, title: str, **settings: Any) -> Any:
-    """Name the axes of errors against n, with a grid, and the legend below; return them."""
+    """Label the axes of errors against n, add a grid and a legend, and return the axes."""
     named = {"xscale": "log", "yscale": "log", "xlabel": "rows, n", "ylabel": "mean absolute error", "title": title}
     ax.set(**{**named, **settings})
     ax.grid(alpha=0.3, which="both", lw=0.5)

@@ -1,4 +1,4 @@
-"""Fit many learners at once: the descents of learners that are alike are made in step."""
+"""Fit many learners at once: learners with the same settings descend in step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outvote.learning.problem import MOST_GRADIENTS
 from outvote.learning.scaling import ScaledRows
 from outvote.paper.experiments.descents_in_step import Outcome, descend_in_step
 
-#: Numbers in the rows of the descents that are made in step. More would not fit into the cache, and gain nothing.
+#: The most numbers in the rows of descents in step. More would not fit into the cache, and gain nothing.
 _MOST_NUMBERS = 2**20
 #: The methods of losses that take a stack of parameters.
 _STACKED = Loss.scores, Loss.project, MetricHinge.scores, MetricHinge.project
@@ -25,31 +25,31 @@ _STACKED = Loss.scores, Loss.project, MetricHinge.scores, MetricHinge.project
 def fit_together(
     models: Iterable[RobustLearner], data: Iterable[Sequence[Any]], errors: Literal["raise", "return"] = "raise"
 ) -> list[Any]:
-    """Fit many learners, each to its own rows, much faster than one after the other where the rows are few.
+    """Fit many learners, each to its own rows; if there are few rows this is much faster than one after the other.
 
-    The result is that of ``model.fit(*rows)`` for each, up to rounding: every learner draws from its own
-    `random_state`, its callbacks see the same states, and one that diverges does not stop the others.
+    The result is that of ``model.fit(*rows)`` for each learner, up to rounding: every learner draws from its own
+    `random_state`, its callbacks see the same states, and a learner that diverges does not stop the others.
 
     Parameters
     ----------
     models : iterable of learner
-        Any of outvote's learners, in any mixture. Those with the same settings (but for `random_state` and `callbacks`)
-        and rows of the same shape are fitted in step. The others are fitted one after the other, as are those with
-        `verbose`, a `device`, groups, two samples, blocks of each class, rows in float32, or more than 16384 rows.
+        Any of outvote's learners, in any mixture. Learners with the same settings (except `random_state` and
+        `callbacks`) and rows of the same shape are fitted in step. The others are fitted one after the other, as are
+        learners with `verbose`, a `device`, groups, two samples, blocks of each class, float32 or more than 16384 rows.
     data : iterable of tuple
-        What `fit` of each takes: (X, y), or (X, y, groups).
+        The arguments of `fit` for each learner: (X, y), or (X, y, groups).
     errors : {"raise", "return"}
-        Once all are fitted, raise the first `DivergenceError`, or return each in the place of its learner.
+        After all fits, raise the first `DivergenceError`, or return each error in the place of its learner.
 
     Returns
     -------
     list
-        The learners, fitted, in their order.
+        The fitted learners, in their order.
 
     Raises
     ------
     DivergenceError
-        With ``errors="raise"``, where a fit diverged; the others are fitted all the same.
+        With ``errors="raise"``, if a fit diverged; the other learners are fitted nevertheless.
 
     Examples
     --------
@@ -90,13 +90,13 @@ def _check(models: list[Any], data: list[Any], errors: str) -> None:
         if not isinstance(model, RobustLearner):
             raise TypeError(f"models[{at}]={model!r} is not one of outvote's learners, such as RobustRanker")
         if first.setdefault(id(model), at) != at:
-            raise ValueError(f"models[{at}] is models[{first[id(model)]}]: take sklearn.base.clone for each fit")
+            raise ValueError(f"models[{at}] is models[{first[id(model)]}]: use sklearn.base.clone for each fit")
         if not isinstance(rows, tuple | list) or len(rows) not in (2, 3):
             raise TypeError(f"data[{at}] must be a tuple (X, y), or (X, y, groups), not {type(rows).__name__}")
 
 
 def _descend(descents: list[Descent]) -> list[Outcome]:
-    """Perform the descents, those of the same kind in step."""
+    """Perform the descents, and in step those of the same kind."""
     outcomes: dict[int, Outcome] = {}
     kinds: dict[Hashable, list[int]] = {}
     for at, descent in enumerate(descents):
@@ -120,7 +120,7 @@ def _descend_alone(descent: Descent) -> Outcome:
 
 
 def _kind(descent: Descent) -> Hashable:
-    """Return what descents must have in common to be made in step; None for one that must be made alone."""
+    """Return a key that descents in step must have in common, or None for a descent that must be performed alone."""
     problem, start = descent.problem, descent.start
     design, loss, cell = problem.design, problem.loss, problem.cells[0]
     if type(problem) is not Problem or type(design) is not ScaledRows or len(problem.cells) > 1 or descent.verbose:

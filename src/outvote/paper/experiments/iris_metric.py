@@ -13,7 +13,7 @@ from outvote.paper.experiments import learning
 from outvote.paper.experiments.base import Experiment, Finding, Piece, Size, Table, Tables, Verdict
 from outvote.plotting.base import COLORS, new_panels
 
-#: Runs of the extra measurement with one block more.
+#: Runs of the extra measurement with the harmonic number of blocks, which is one more.
 _KNIFE_RUNS = 10
 #: Petal length and width.
 _SHOWN = (2, 3)
@@ -21,7 +21,7 @@ _MARKERS = (("o", "#bbbbbb"), ("s", "#888888"), ("^", "#444444"))
 
 
 def pieces(size: Size) -> list[Piece]:
-    """Cut the runs; the first piece also hands over the points of its first run."""
+    """Return pieces of several runs; the first piece also records the points of its first run."""
     epochs = learning.SETTINGS["iris"].epochs // (10 if size.quick else 1)
     cost = 0.5 * epochs / 1000
     found = learning.cut_runs(size.runs, 4, 5, cost, {"part": "paths", "epochs": epochs})
@@ -33,7 +33,7 @@ def pieces(size: Size) -> list[Piece]:
 
 @dataclass(frozen=True)
 class _Descent:
-    """One descent of a run: the model, its rows, and what watches it."""
+    """One descent of a run: the model, its rows, and the trace of the descent."""
 
     run: int
     name: str
@@ -52,7 +52,7 @@ def measure(
     descents: list[_Descent] = []
     for run, rng in enumerate(learning.each_run(rngs, runs)):
         sane, test = learning.split("iris", rng)
-        dirty, bad = learning.spoil("iris", rng, sane)
+        dirty, bad = learning.corrupt("iris", rng, sane)
         if points and run == 0:
             records += _points(dirty, bad)
         given = {"sane": sane, "contaminated": dirty}
@@ -105,7 +105,7 @@ def _points(dirty: learning.Rows, bad: Any) -> list[dict[str, Any]]:
 
 
 def tabulate(records: list[dict[str, Any]]) -> Tables:
-    """Average the ends and the paths; keep the points of one run; set K beside K + 1."""
+    """Average the ends and the paths, keep the points of one run, and compare K with K + 1."""
     runs = [record for record in records if record["part"] == "paths"]
     knife = [record for record in records if record["part"] == "knife-edge"]
     points = [record for record in records if record["part"] == "points"]
@@ -183,7 +183,7 @@ def _scatter(ax: Any, points: Table, label: int, outlier: bool, name: str, **sty
 
 
 def judge(tables: Tables) -> list[Finding]:
-    """Judge what the paper says of these descents, and its number of blocks."""
+    """Judge the paper's claims on these descents, and its number of blocks."""
     table = {(row["descent"], row["rows"]): row for row in tables["iris-metric"]}
     gd, gd_bad = table["GD", "sane"], table["GD", "contaminated"]
     mou, mou_bad = table["MoU-GD", "sane"], table["MoU-GD", "contaminated"]
@@ -196,15 +196,15 @@ def judge(tables: Tables) -> list[Finding]:
             _graded(ratio < 1.1, saved > 0.5),
             f"test objective {mou_bad['test objective']:.3f}, GD on sane rows {best:.3f}, on contaminated rows "
             f"{worst:.3f}",
-            f"it undoes {saved:.0%} of the harm, and still ends {ratio - 1:.0%} above GD on sane rows"
+            f"it avoids {saved:.0%} of the harm, but ends {ratio - 1:.0%} above GD on sane rows"
             if ratio >= 1.1
             else "",
         ),
         Finding(
             "GD on contaminated rows goes to a completely shifted parameter and degrades dramatically",
             _graded(harm > 1.5, harm > 1.1),
-            f"its test objective is {harm:.1f} times that on sane rows, its matrix "
-            f"{gd_bad[_AWAY]:.0%} of the length of the sane one away from it (MoU-GD: {mou_bad[_AWAY]:.0%} on "
+            f"its test objective is {harm:.1f} times that on sane rows; its matrix differs from the sane one by "
+            f"{gd_bad[_AWAY]:.0%} of the norm of the latter (MoU-GD: {mou_bad[_AWAY]:.0%} on "
             f"contaminated, {mou[_AWAY]:.0%} on sane rows)",
         ),
         _better_with_outliers(mou, mou_bad),
@@ -242,7 +242,7 @@ def _better_with_outliers(mou: dict[str, Any], mou_bad: dict[str, Any]) -> Findi
         _graded(change < -2 * error, change < 0),
         f"its test objective changes by {change:+.3f} ± {error:.3f} in the same split",
         f"the median block has no pair to learn from in {mou[_IDLE]:.0%} of the epochs on sane rows, in "
-        f"{mou_bad[_IDLE]:.0%} on contaminated ones: blocks with outliers cost most, and move the "
+        f"{mou_bad[_IDLE]:.0%} on contaminated rows: blocks with outliers have the largest risks, and move the "
         "median to harder blocks"
         if mou[_IDLE] > mou_bad[_IDLE]
         else "",
@@ -280,8 +280,8 @@ def _knife_edge(table: Table) -> Finding:
         f"of {bad['rows in a block']}), {sane['test objective']:.3f} on sane ones (blocks of "
         f"{sane['rows in a block']}); K = {kept}, {less['runs']} runs: {less['test objective']:.3f} on sane rows "
         f"(blocks of {less['rows in a block']})",
-        f"a block of two rows is one pair, the median block costs nothing in {sane[_IDLE]:.1%} of the epochs and the "
-        "metric does not move: one block less changes everything"
+        f"a block of two rows is one pair, the risk of the median block is 0 in {sane[_IDLE]:.1%} of the epochs, and "
+        "the metric does not move: one block less changes everything"
         if stuck
         else "",
     )

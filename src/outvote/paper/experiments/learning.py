@@ -1,7 +1,7 @@
-"""What the learning experiments share: splits, outliers, descents, and how their test loss is watched.
+"""Helpers for the learning experiments: splits, outliers, descents, and traces of their test loss.
 
-The paper leaves out step sizes, starts and how far its outliers spread: those here were found by trial, and give its
-table. Columns are standardised, ranking targets are not; 80 % of the rows are for training.
+The paper does not give step sizes, starts and the spread of its outliers: the values here were found by trial, and
+reproduce its table. Columns are standardised, ranking targets are not; 80 % of the rows are training rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Setting:
     shift: float = 0.0
 
 
-#: K is the harmonic number of blocks; for iris one less, since it leaves blocks of two on the sane rows.
+#: K is the harmonic number of blocks; for iris it is one less, because sane rows would have blocks of two.
 SETTINGS = {
     "iris": Setting(0.1, 40, 0.03, 1000),
     "boston": Setting(0.02, 31, 0.1, 1000, -500.0),
@@ -45,14 +45,14 @@ SETTINGS = {
 }
 #: The paper's four descents, in the order of the line styles.
 DESCENTS = (("MoU-GD", "contaminated"), ("GD", "contaminated"), ("GD", "sane"), ("MoU-GD", "sane"))
-#: Epochs at the end over which a path's steadiness is taken.
+#: The number of last epochs over which the standard deviation of a path is computed.
 TAIL = 100
 
 
 @cache
 def load(name: str) -> Rows:
-    """Return a data set: standardised columns, targets as they are."""
-    _numba.compiled(math.inf)  # at once or never: the last digits must not depend on what this process did before
+    """Return a data set with standardised columns and unchanged targets."""
+    _numba.compiled(math.inf)  # now, so that the last digits do not depend on earlier work of this process
     read = {"iris": datasets.load_iris, "boston": datasets.load_boston, "wine": datasets.load_red_wine}
     data = read[name]()
     return (data.X - data.X.mean(axis=0)) / data.X.std(axis=0), data.y
@@ -66,7 +66,7 @@ def split(name: str, rng: np.random.Generator) -> tuple[Rows, Rows]:
     return (x[train], y[train]), (x[test], y[test])
 
 
-def spoil(
+def corrupt(
     name: str, rng: np.random.Generator, sane: Rows, weights: Array | None = None, share: float | None = None
 ) -> tuple[Rows, Array]:
     """Add the paper's outliers to sane rows.
@@ -74,26 +74,26 @@ def spoil(
     Parameters
     ----------
     name : {"iris", "boston", "wine"}
-        For iris they are uniform on [0, 5]⁴ with label 2; for ranking uniform within 1 of (-λ·weights, λ).
+        For iris the outliers are uniform on [0, 5]⁴ with label 2; for ranking, uniform within 1 of (-λ·weights, λ).
     rng : Generator
-        Draws them.
+        Generator of the outliers.
     sane : tuple of ndarray
         Rows and targets.
     weights : ndarray, optional
-        Where plain descent ends on the sane rows; ranking needs it.
+        The weights of plain descent on the sane rows, which ranking needs.
     share : float, optional
-        How many, as a share of the sane rows; the paper's by default.
+        Number of outliers as a share of the sane rows; the paper's share by default.
 
     Returns
     -------
     tuple of ndarray, ndarray
-        Sane rows and outliers, and which of them are outliers.
+        Sane rows and outliers, and a mask of the outliers.
     """
     return add_outliers(name, sane, draw_outliers(name, rng, sane, share), weights)
 
 
 def draw_outliers(name: str, rng: np.random.Generator, sane: Rows, share: float | None = None) -> Rows:
-    """Draw outliers for `add_outliers`, which then knows where they go; see `spoil`."""
+    """Draw outliers around 0, which `add_outliers` moves to their place; see `corrupt`."""
     x, _ = sane
     count = round((SETTINGS[name].share if share is None else share) * len(x))
     if name == "iris":
@@ -102,7 +102,7 @@ def draw_outliers(name: str, rng: np.random.Generator, sane: Rows, share: float 
 
 
 def add_outliers(name: str, sane: Rows, drawn: Rows, weights: Array | None) -> tuple[Rows, Array]:
-    """Move outliers that were drawn to their place and put them under the sane rows; see `spoil`."""
+    """Move the outliers to their place and append them to the sane rows; see `corrupt`."""
     (x, y), (bad_x, bad_y), shift = sane, drawn, SETTINGS[name].shift
     if weights is not None:
         bad_x, bad_y = -shift * weights + bad_x, shift + bad_y
@@ -110,14 +110,14 @@ def add_outliers(name: str, sane: Rows, drawn: Rows, weights: Array | None) -> t
 
 
 def sane_weights(name: str, sane: Rows, seed: int, shorter: int = 4) -> Array | None:
-    """Return where plain descent ends on sane rows, after a quarter of the epochs; None for iris, which needs none."""
+    """Return the weights of plain descent on sane rows after a quarter of the epochs; None for iris."""
     return sane_weights_of_each(name, [sane], [seed], shorter)[0]
 
 
 def sane_weights_of_each(
     name: str, sane: Sequence[Rows], seeds: Sequence[int], shorter: int = 4
 ) -> list[Array] | list[None]:
-    """Return the same for the sane rows of several runs."""
+    """Return `sane_weights` for the sane rows of several runs."""
     from outvote.paper.experiments.fit_together import fit_together
 
     if name == "iris":
@@ -128,12 +128,12 @@ def sane_weights_of_each(
 
 
 def descent(name: str, algorithm: str, **options: Any) -> Any:
-    """Return a learner that descends as in the paper, unless options say otherwise.
+    """Return a learner with the paper's settings, except for the given options.
 
     Parameters
     ----------
     name : {"iris", "boston", "wine"}
-        Which setting.
+        The data set.
     algorithm : {"GD", "MoU-GD"}
         Plain descent on the mean over all pairs, or Algorithm 1.
     **options
@@ -157,12 +157,12 @@ def descent(name: str, algorithm: str, **options: Any) -> Any:
 
 
 def accepts(model: RobustLearner, rows: Rows) -> bool:
-    """Fit a model; return False where it refuses the fit as gone astray."""
+    """Fit a model, and return False if it raises `DivergenceError`."""
     return accepted([model], [rows])[0]
 
 
 def accepted(models: Sequence[RobustLearner], data: Sequence[Rows]) -> list[bool]:
-    """Fit models, each on rows of its own; tell which did not refuse the fit as gone astray."""
+    """Fit models, each on its own rows, and return which did not raise `DivergenceError`."""
     from outvote.learning import DivergenceError
     from outvote.paper.experiments.fit_together import fit_together
 
@@ -184,31 +184,31 @@ def model_loss(name: str, model: Any, test: Rows) -> float:
 
 
 class Trace:
-    """A callback that notes the risk of every epoch, and now and then the loss on the test rows.
+    """A callback that records the risk of every epoch, and the loss on the test rows in some epochs.
 
-    It also sees descents that are refused at their end, which leave no fit behind.
+    It also records descents that end in a `DivergenceError`, which leave no fitted model.
 
     Parameters
     ----------
     name : {"iris", "boston", "wine"}
-        Whose loss.
+        The data set, which determines the loss.
     test : tuple of ndarray
         Test rows.
     every : int
-        Test after the first epoch and whenever so many have passed.
+        Test after the first epoch, and whenever this many epochs have passed.
     begin : int
-        Epochs to let pass before.
+        Do not test before this many epochs.
     scaling : tuple of ndarray, optional
-        Centre and scale of the columns inside the learner, where it scales them.
+        Centre and scale of the columns inside the learner, if it scales them.
 
     Attributes
     ----------
     epochs : list
-        When the test loss is taken.
+        The epochs of the test losses.
     risks : list
-        The risk of the median block, before the step of each epoch.
+        The risk of the median block before the step of each epoch.
     theta, mean_theta : ndarray
-        The last parameter, and the mean of those of the last half.
+        The last parameter, and the mean of the parameters of the last half.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class Trace:
         self._averaged = 0
 
     def __call__(self, state: State) -> None:
-        """Note what an epoch gave."""
+        """Record an epoch."""
         done = state.epoch + 1
         self.risks.append(float(state.risk))
         self.theta = state.theta
@@ -241,7 +241,7 @@ class Trace:
 
     @property
     def losses(self) -> list[float]:
-        """The test losses so far, taken all at once."""
+        """The test losses so far, computed together when they are read."""
         if self._untested:
             self._losses += self._tested(self._untested)
             self._untested = []
@@ -265,7 +265,7 @@ class Trace:
         return float(np.std([loss for at, loss in zip(self.epochs, self.losses, strict=True) if at > self._late]))
 
     def risk_jitter(self) -> float:
-        """Return the same of the risk that the descent itself sees."""
+        """Return the standard deviation of the training risks of the last epochs."""
         return float(np.std(self.risks[self._late :]))
 
     @property
@@ -279,10 +279,10 @@ def seed_from(rng: np.random.Generator) -> int:
 
 
 def cut_runs(runs: int, most: int, together: int, cost: float, settings: Mapping[str, Any]) -> list[Piece]:
-    """Cut runs into pieces; a run costs `cost` seconds or so.
+    """Cut runs into pieces; a run takes about `cost` seconds.
 
-    At most so many runs draw from one generator, and so many generators go together into a piece, whose setting `runs`
-    has the runs of each.
+    At most `most` runs share a generator, and `together` generators make a piece; its setting `runs` has the number
+    of runs of each generator.
     """
     counts = [min(most, runs - first) for first in range(0, runs, most)]
     parts = [counts[low : low + together] for low in range(0, len(counts), together)]
@@ -295,7 +295,7 @@ def each_run(rngs: Sequence[np.random.Generator], runs: Sequence[int]) -> Iterat
 
 
 def group(records: Sequence[dict[str, Any]], *by: str) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
-    """Group records that agree in some cells, in the order of their first."""
+    """Return groups of records that agree in some cells, in order of first appearance."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for record in records:
         groups.setdefault(tuple(record[key] for key in by), []).append(record)
@@ -303,7 +303,7 @@ def group(records: Sequence[dict[str, Any]], *by: str) -> dict[tuple[Any, ...], 
 
 
 def spread(values: Any) -> dict[str, float | None]:
-    """Return mean, standard deviation and standard error; None for what one run cannot tell."""
+    """Return mean, standard deviation and standard error; the last two are None for a single run."""
     mean, error = mean_and_error(values)
     several = len(values) > 1
     return {
@@ -314,7 +314,7 @@ def spread(values: Any) -> dict[str, float | None]:
 
 
 def average_paths(records: Sequence[dict[str, Any]], by: Sequence[str], curves: Sequence[str]) -> Table:
-    """Average the paths of the runs of each group: mean, standard error, and quartiles for every curve and epoch."""
+    """Return mean, standard error and quartiles over the runs of each group, for every curve and epoch."""
     table = []
     for cells, runs in group(records, *by).items():
         paths = {curve: np.array([run[curve] for run in runs]) for curve in curves}
@@ -350,13 +350,13 @@ def draw_paths(ax: Any, table: Table, curve: str, *, quartiles: bool = False, **
 
 
 def share_legend(figure: Any, ax: Any, columns: int = 4) -> None:
-    """Put one legend for all panels under the figure."""
+    """Put one legend for all panels below the figure."""
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize="small", frameon=False)
 
 
 def log_ticks(ax: Any) -> None:
-    """Make the vertical axis logarithmic, with ticks at plain numbers and few of them."""
+    """Make the vertical axis logarithmic, with a few ticks at plain numbers."""
     ax.set_yscale("log")
     low, high = ax.get_ylim()
     for digits in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)):

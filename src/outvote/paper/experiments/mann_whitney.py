@@ -1,4 +1,4 @@
-"""Figure break_MW: P(X ≤ Y) of normal rows, √n outliers in each sample, which pull it down or up."""
+"""Figure break_MW: P(X ≤ Y) of normal rows, with √n outliers in each sample that pull it down or up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from outvote.plotting.base import LINES, new_panels
 
 #: P(X ≤ Y) for X ~ N(0, 1) and Y ~ N(1, 1): Φ(1/√2).
 TRUTH = 0.5 * (1 + math.erf(0.5))
-#: Where the outliers of X and of Y lie.
+#: The values of the outliers in X and in Y.
 PLACES = {"pulled down": (10.0, -10.0), "pulled up": (-10.0, 10.0)}
 PLAIN, PAPER, OURS, DIAGONAL = "plain", "MoU₂, K = ⌈√α·n⌉", "MoU₂, our K", "MoU₂ on the diagonal"
 ROBUST = (PAPER, OURS, DIAGONAL)
@@ -29,7 +29,7 @@ _SECONDS_A_PIECE = 1.5
 
 @cache
 def blocks(n: int) -> dict[str, dict[str, Any]]:
-    """Return for each estimator its numbers of blocks, and the blocks that vote."""
+    """Return for each estimator its numbers of blocks, and which blocks vote."""
     rows, counts = (n, n), (estimation.n_outliers(n),) * 2
     ours = plan_blocks(rows, counts, degree=(1, 1), assume=Bounded(0, 1))
     return {
@@ -41,7 +41,7 @@ def blocks(n: int) -> dict[str, dict[str, Any]]:
 
 
 def pieces(size: Size) -> list[Piece]:
-    """Take two sizes a decade."""
+    """Return pieces for two numbers of rows per decade."""
     found = []
     for n in [100, 316, 1000] if size.quick else [100, 316, 1000, 3162, 10_000]:
         seconds = 0.0002 + 1.0e-6 * n + 2.4e-9 * math.prod(blocks(n)[PAPER]["n_blocks"])
@@ -53,14 +53,14 @@ def pieces(size: Size) -> list[Piece]:
 
 
 def measure(rng: np.random.Generator, *, n: int, runs: int) -> list[dict[str, Any]]:
-    """Estimate P(X ≤ Y) from `runs` pairs of samples, clean and pulled both ways."""
+    """Estimate P(X ≤ Y) from `runs` pairs of samples, clean and with outliers that pull it down or up."""
     count = estimation.n_outliers(n)
     clean = [rng.normal(size=(n, runs)), rng.normal(1.0, size=(n, runs))]
     found = {}
     for data in ("clean", *PLACES):
         x, y = clean
         if data in PLACES:
-            x, y = (estimation.spoil(rng, z, place, count) for z, place in zip(clean, PLACES[data], strict=True))
+            x, y = (estimation.corrupt(rng, z, place, count) for z, place in zip(clean, PLACES[data], strict=True))
         for name, options in blocks(n).items():
             allowed = 0 if name == PLAIN else (count, count)
             result = u_statistic(x, y, kernel="mann-whitney", axis=0, contamination=allowed, rng=rng, **options)
@@ -69,7 +69,7 @@ def measure(rng: np.random.Generator, *, n: int, runs: int) -> list[dict[str, An
 
 
 def tabulate(records: list[dict[str, Any]]) -> Tables:
-    """Average over the runs, and list the blocks."""
+    """Average over the runs, and list the numbers of blocks."""
     tables = estimation.tabulate(records)
     rows = []
     for n in sorted(set(column(tables["mann-whitney"], "n").tolist())):
@@ -80,7 +80,7 @@ def tabulate(records: list[dict[str, Any]]) -> Tables:
 
 
 def draw(tables: Tables) -> Any:
-    """Draw errors against n, outliers that pull down on the left, up on the right."""
+    """Draw errors against n: with outliers that pull down on the left, that pull up on the right."""
     table = tables["mann-whitney"]
     axes = new_panels(1, 2, panel=(5.6, 5.2))
     for ax, (data, (x, y)) in zip(axes, PLACES.items(), strict=True):
@@ -95,7 +95,7 @@ def draw(tables: Tables) -> Any:
 
 
 def judge(tables: Tables) -> list[Finding]:
-    """Look at the plain statistic, at where MoU₂ beats it, and at the blocks that the paper's rule makes."""
+    """Check the plain statistic, where MoU₂ beats it, and the block sizes under the paper's rule."""
     table = tables["mann-whitney"]
     n, least = estimation.largest_n(table), int(column(table, "n").min())
     ways = tuple(PLACES)
@@ -119,39 +119,39 @@ def judge(tables: Tables) -> list[Finding]:
 
 
 def _fit(table: Table) -> Finding:
-    """Say what the paper's rule makes of the blocks: with B rows each, all values are multiples of 1/B²."""
+    """Check the block sizes under the paper's rule: values of blocks of B rows are multiples of 1/B²."""
     rows = [row for row in table if row["estimator"] == PAPER]
     singles = [row["n"] for row in rows if row["block size"] == 1]
     few = {size: abs(round(size**2 * TRUTH) / size**2 - TRUTH) for size in (row["block size"] for row in rows)}
     return checked(
         "the harmonic number of blocks fits",
         not singles,
-        "K = ⌈√α·n⌉ leaves "
+        "with K = ⌈√α·n⌉ a block has "
         + ", ".join(f"{row['block size']} at n = {spaced(row['n'])}" for row in rows)
-        + " rows a block",
-        "values of blocks of B rows are multiples of 1/B², so that the median of single comparisons is 0 or 1 whatever "
-        "the rows say; the multiple nearest to the truth is "
+        + " rows",
+        "values of blocks of B rows are multiples of 1/B², so that the median of single comparisons is always 0 or 1; "
+        "the multiple nearest to the truth is "
         + ", ".join(f"{off:.4f} away for B = {size}" for size, off in few.items()),
     )
 
 
 def _advantage(table: Table, data: str) -> Finding:
-    """Say where MoU₂ beats the plain statistic, for outliers that pull one way."""
+    """Find the n at which MoU₂ beats the plain statistic, for outliers that pull one way."""
     sizes = sorted(set(column(table, "n").tolist()))
     plain = {n: estimation.error_at(table, PLAIN, data, n) for n in sizes}
     wins = {name: [n for n in sizes if estimation.error_at(table, name, data, n) < plain[n]] for name in ROBUST}
-    said = "; ".join(
+    listed = "; ".join(
         f"{name} at {'n = ' + ', '.join(map(spaced, won)) if won else 'no n'}" for name, won in wins.items()
     )
     last = ", ".join(f"{name} {estimation.error_at(table, name, data):.4f}" for name in (PLAIN, *ROBUST))
     won, every = len(wins[PAPER]), all(len(found) == len(sizes) for found in wins.values())
     return Finding(
-        f"MoU₂ has an advantage, if a smaller one, where outliers have {data} the statistic",
+        f"MoU₂ has an advantage, if a smaller one, if outliers have {data} the statistic",
         "holds" if every else "holds in part" if won else "does not hold",
-        f"MoU₂ wins: {said}; errors at n = {spaced(sizes[-1])}: {last}",
+        f"MoU₂ wins: {listed}; errors at n = {spaced(sizes[-1])}: {last}",
         ""
         if every
-        else "few and bounded outliers move the plain statistic by 2ε at most; blocks of few rows cost more than that",
+        else "few and bounded outliers move the plain statistic by 2ε at most; blocks of few rows lose more than that",
     )
 
 

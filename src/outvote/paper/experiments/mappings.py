@@ -1,4 +1,4 @@
-"""Figures influence and influence_apx: what the mapping α does to the constants of the bounds."""
+"""Figures influence and influence_apx: how the mapping α changes the constants of the bounds."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from outvote.paper.experiments.checking import checked, one_piece, rows_of, tabu
 #: Rows, for the range of confidences.
 N_ROWS = 1000
 N_POINTS = 200
-#: Shares at which α is moved about.
+#: Shares ε at which α is varied.
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.45)
 QUANTITIES = ("alpha", "gamma", "range_size", "Gamma_Delta", "beta", "Delta", "eta")
 
 
 def measure(rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Evaluate the constants: of each mapping against ε, at ε = 0, and against α at a fixed ε."""
+    """Evaluate the constants of each mapping against ε, at ε = 0, and against α at a fixed ε."""
     curves = [
         {"mapping": mapping, "epsilon": epsilon, **_constants(epsilon, mapping)}
         for mapping in paper.MAPPINGS
@@ -48,7 +48,7 @@ def _constants(epsilon: float, mapping: str | Callable[[Any], Any]) -> dict[str,
 
 
 def _at_zero(mapping: str) -> dict[str, Any]:
-    """Return the log of the largest δ that claim 1 admits without outliers, and Δ, None where it is infinite."""
+    """Return the log of the largest δ that claim 1 admits without outliers, and Δ, or None if Δ is infinite."""
     c = paper.constants(0.0, mapping)
     return {
         "mapping": mapping,
@@ -58,7 +58,7 @@ def _at_zero(mapping: str) -> dict[str, Any]:
 
 
 def _moving_alpha(epsilon: float) -> dict[str, Any]:
-    """Move α from 2ε to 1 at a fixed ε: what rises, what falls, and the printed slopes beside those measured."""
+    """Vary α from 2ε to 1 at a fixed ε: record which constants rise or fall, and the printed and measured slopes."""
 
     def at(value: float) -> dict[str, float]:
         return _constants(epsilon, lambda _: value)
@@ -99,7 +99,7 @@ def draw(tables: Tables) -> Any:
 
 
 def judge(tables: Tables) -> list[Finding]:
-    """Check what the paper says of the four mappings."""
+    """Check the paper's claims on the four mappings."""
     return [
         *_on_the_curves(tables["mappings"]),
         *_on_zero(tables["mappings.at-zero"]),
@@ -130,21 +130,21 @@ def _on_the_curves(curves: Table) -> list[Finding]:
             f"{Gamma[:, -1].min():.0f}",
         ),
         checked(
-            "the larger α, the smaller γ, which speaks for the arithmetic mapping",
+            "the larger α, the smaller γ, which favours the arithmetic mapping",
             follows and smallest == len(epsilon),
-            f"the arithmetic mapping has the smallest γ at {smallest} of {len(epsilon)} shares; then come "
+            f"the arithmetic mapping has the smallest γ at {smallest} of {len(epsilon)} shares, followed by "
             + ", ".join(names[i] for i in gamma[:, len(epsilon) // 2].argsort()[1:]),
         ),
         checked(
             "the geometric mapping has the longest range of confidences",
             longest == len(epsilon),
-            f"it has at {longest} of {len(epsilon)} shares; the arithmetic and the harmonic range are equally long, to "
-            f"{twins:.0e}",
+            f"it does at {longest} of {len(epsilon)} shares; the arithmetic and the harmonic range are equally long, "
+            f"to {twins:.0e}",
         ),
         checked(
             "Γ·Δ shows a tradeoff in α",
             len(starts) > 1,
-            f"which has the smallest product: {spans}",
+            f"the mapping with the smallest product is {spans}",
         ),
     ]
 
@@ -197,8 +197,8 @@ def _on_alpha(moving: Table) -> list[Finding]:
                 claim,
                 np.allclose(printed, 1, rtol=1e-3),
                 f"halfway between 2ε and 1 the printed slope is {printed.min():.2g} to {printed.max():.2g} times the "
-                f"one measured; {ours} agrees to {np.abs(corrected - 1).max():.0e}",
-                f"a slip of the pen; its sign, on which the argument rests, is {signs}",
+                f"measured slope; {ours} agrees to {np.abs(corrected - 1).max():.0e}",
+                f"this is a misprint; the sign, on which the argument depends, is {signs}",
             )
         )
     return found
@@ -206,7 +206,7 @@ def _on_alpha(moving: Table) -> list[Finding]:
 
 EXPERIMENT = Experiment(
     name="mappings",
-    title="What the mapping does to the constants",
+    title="How the mapping changes the constants",
     where="Figures influence and influence_apx",
     runs=1,
     quick_runs=1,

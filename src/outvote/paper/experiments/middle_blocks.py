@@ -1,4 +1,4 @@
-"""Beyond the paper: steps on the middle quarter of the blocks, cut to length 1, against its median block."""
+"""Beyond the paper: steps on the middle quarter of the blocks, cut to length 1, compared with the median block."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _STYLES = {
     DEFAULT: {"marker": "s", "color": COLORS["robust"]},
 }
 _NAMES = ("boston", "wine")
-#: Outliers as a share of the sane rows: None is the paper's.
+#: Outliers as a share of the sane rows; None is the paper's share.
 _SHARES = (None, 0.1)
 _STARTS = ("0", "N(0, I)")
 #: Seconds of a run in all settings.
 _COSTS = {"boston": 3.4, "wine": 3.0}
 _DEFAULT_EPOCHS = 300
-#: A run has failed when its loss is so many times the median of plain descent on sane rows.
+#: A run has failed if its loss is more than this factor times the median loss of plain descent on sane rows.
 _FAILED = 1.5
-#: Below this the test loss no longer moves: every score is saturated.
+#: If the test loss varies by less, it no longer moves: every score is saturated.
 _STILL = 1e-9
-#: Epochs from one look at the test loss to the next.
+#: Epochs between two computations of the test loss.
 _EVERY = 5
 
 
 def pieces(size: Size) -> list[Piece]:
-    """Cut the runs of each data set."""
+    """Return pieces of the runs of each data set."""
     shorter = 20 if size.quick else 1
     return [
         piece
@@ -46,7 +46,7 @@ def pieces(size: Size) -> list[Piece]:
 
 @dataclass(frozen=True)
 class _Run:
-    """What is drawn for a run: rows, seed, a start far out, and outliers for each share."""
+    """The random parts of a run: rows, seed, a start far from 0, and outliers for each share."""
 
     sane: learning.Rows
     test: learning.Rows
@@ -97,7 +97,7 @@ def _share(name: str, share: float | None) -> float:
 def _model(
     name: str, algorithm: str, dirty: learning.Rows, test: learning.Rows, count: int, init: Any, seed: int, shorter: int
 ) -> tuple[Any, learning.Trace]:
-    """Return a model, and what watches it."""
+    """Return a model and its trace."""
     from outvote.learning import RobustRanker
     from outvote.learning.scaling import robust_scaling
 
@@ -114,13 +114,13 @@ def _model(
 
 
 def _found(name: str, model: Any, trace: learning.Trace, test: learning.Rows, accepted: bool) -> dict[str, Any]:
-    """Return the loss at the end, how much it varies before, and whether the fit was refused."""
+    """Return the final loss, its standard deviation over the last epochs, and whether the fit was refused."""
     end = learning.model_loss(name, model, test) if accepted else trace.loss_at(trace.theta)
     return {"end": end, "jitter": trace.jitter(), "refused": not accepted}
 
 
 def tabulate(records: list[dict[str, Any]]) -> Tables:
-    """Average each setting, and keep every run for the picture."""
+    """Average each setting, and keep every run for the figure."""
     by_data = learning.group(records, "data").items()
     sane = {name: float(np.median([run["clean"] for run in runs])) for (name,), runs in by_data}
     table, each = [], []
@@ -152,7 +152,7 @@ def tabulate(records: list[dict[str, Any]]) -> Tables:
 
 
 def draw(tables: Tables) -> Any:
-    """Draw the loss of every run, and how much the loss varies at the end."""
+    """Draw the final loss of every run, and how much the loss varies over the last epochs."""
     panels = new_panels(2, 2, panel=(5.4, 3.1))
     for ax, name in zip(panels[:2], _NAMES, strict=True):
         _draw_losses(ax, [row for row in tables["middle-blocks.runs"] if row["data"] == name])
@@ -183,7 +183,7 @@ def _draw_losses(ax: Any, rows: Table) -> None:
     places = _places(rows)
     for shift, (algorithm, style) in zip((-0.26, 0.0, 0.26), _STYLES.items(), strict=True):
         chosen = [row for row in rows if row["descent"] == algorithm]
-        # Runs side by side, so that points do not hide each other.
+        # The runs are drawn side by side, so that points do not hide each other.
         n_runs = 1 + max(row["run"] for row in chosen)
         x = [places[row["share"], row["start"]] + shift + 0.2 * (row["run"] / n_runs - 0.5) for row in chosen]
         ax.scatter(x, [row["test loss"] for row in chosen], s=14, alpha=0.8, lw=0, label=algorithm, **style)
@@ -200,7 +200,7 @@ def _draw_jitter(ax: Any, rows: Table) -> None:
 
 
 def judge(tables: Tables) -> list[Finding]:
-    """Count failures, and compare losses and steadiness."""
+    """Count failures, and compare losses and their variation."""
     table = tables["middle-blocks"]
     return [
         _from_zero(table),
@@ -228,7 +228,7 @@ def _from_zero(table: Table) -> Finding:
         ", ".join(f"{name}: {_failures(rows)} runs fail" for name, rows in zip(_NAMES, zero, strict=True))
         + f"; from N(0, I): {_failures(_rows(table, PAPER, start='N(0, I)'))}; "
         f"{sum(row['stuck'] for row in _rows(table, PAPER))} runs in all end where every score is saturated and "
-        "nothing moves any more",
+        "the parameter does not move",
     )
 
 
@@ -243,7 +243,7 @@ def _no_failure(table: Table, algorithm: str) -> Finding:
         f"{_failures(rows)} runs end above {_FAILED} times the loss on sane rows (Algorithm 1: "
         f"{_failures(_rows(table, PAPER))}); at worst the mean is {worst['test loss']:.3f} against "
         f"{worst['sane loss']:.3f} on sane rows ({worst['data']}, {worst['share']:.0%}, start {worst['start']})",
-        "it is safe from 0; from far out, where scores are saturated, its bounded steps come back too slowly"
+        "it is safe from 0; from far away, where scores are saturated, its bounded steps return too slowly"
         if failed and not any(row["failed"] for row in rows if row["start"] == "0")
         else "",
     )
@@ -256,7 +256,7 @@ def _steadier(table: Table) -> Finding:
     return Finding(
         "the middle quarter makes the path steadier by a factor of three",
         "holds" if usual >= 2.5 else "holds in part" if usual > 1.5 else "does not hold",
-        f"the sd of the test loss over the last {learning.TAIL} epochs, in runs that neither fail nor stand still, is "
+        f"the sd of the test loss over the last {learning.TAIL} epochs, in runs that neither fail nor stop moving, is "
         f"{usual:.1f} times smaller in the median setting, from {low:.1f} to {high:.1f} times",
     )
 
@@ -273,7 +273,7 @@ def _loss(table: Table) -> Finding:
             better += max(medians[MIDDLE], medians[DEFAULT]) <= medians[PAPER]
             shown.append(f"{name} {share:.0%}: " + ", ".join(f"{value:.3f}" for value in medians.values()))
     return Finding(
-        "both also end lower than Algorithm 1",
+        "both end with a lower loss than Algorithm 1",
         "holds" if better == places else "holds in part" if better else "does not hold",
         f"median test loss of {PAPER}, {MIDDLE}, {DEFAULT}: " + "; ".join(shown),
     )

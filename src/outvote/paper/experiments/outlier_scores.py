@@ -1,4 +1,4 @@
-"""Beyond the paper: how well a fit's traces tell outliers from sane rows, and where they turn round."""
+"""Beyond the paper: how well the fitted attributes distinguish outliers from sane rows, and when they fail."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from outvote.plotting.base import LINES, new_panels
 
 _NAMES = ("iris", "boston", "wine")
 PAPER, DEFAULT = "Algorithm 1", "outvote's default"
-#: Corrupt rows as a share of all rows: None is what the paper has, nearly a tenth for iris.
+#: Corrupt rows as a share of all rows; None is the paper's share, nearly a tenth for iris.
 _SHARES: dict[str, tuple[float | None, ...]] = {
     "iris": (None, 0.2, 0.3),
     "boston": (None, 0.1, 0.2, 0.3),
     "wine": (None, 0.1, 0.2, 0.3),
 }
-#: What is told apart by: all together, how seldom a row was chosen, what it costs.
+#: The attributes that rank rows: the outlier scores, how seldom a row was chosen, and its loss.
 PARTS = ("scores", "counts", "losses")
 _LABELS = {
-    "scores": "outlier_scores_ (both, and how far out the row lies)",
-    "counts": "selection_counts_, few is suspect",
+    "scores": "outlier_scores_ (both, and the distance of the row)",
+    "counts": "selection_counts_ (few are suspect)",
     "losses": "row_losses_",
 }
 #: Seconds of a run in all settings.
@@ -35,7 +35,7 @@ _DEFAULT_EPOCHS = 300
 
 
 def pieces(size: Size) -> list[Piece]:
-    """Cut the runs of each data set."""
+    """Return pieces of the runs of each data set."""
     shorter = 20 if size.quick else 1
     return [
         piece
@@ -46,7 +46,7 @@ def pieces(size: Size) -> list[Piece]:
 
 @dataclass(frozen=True)
 class _Fit:
-    """One fit of a run: which it is, the model, its rows, and which of them are outliers."""
+    """One fit of a run: its description, the model, its rows, and a mask of the outliers."""
 
     described: dict[str, Any]
     model: Any
@@ -57,7 +57,7 @@ class _Fit:
 def measure(
     rngs: Sequence[np.random.Generator], *, name: str, runs: Sequence[int], shorter: int
 ) -> list[dict[str, Any]]:
-    """Fit both descents at every contamination, and take the area under the curve of each trace."""
+    """Fit both descents at every contamination, and compute the area under the ROC curve of each attribute."""
     from outvote.learning import RobustnessWarning
 
     sane, seeds, drawn = [], [], []
@@ -74,7 +74,7 @@ def measure(
         for algorithm in (PAPER, DEFAULT)
     ]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RobustnessWarning)  # the table says it all
+        warnings.simplefilter("ignore", RobustnessWarning)  # the table contains this information
         accepted = learning.accepted([fit.model for fit in fits], [fit.rows for fit in fits])
     return [
         {
@@ -104,7 +104,7 @@ def _fit(
 
 
 def most_declared(n_rows: int, outliers: int, algorithm: str) -> int:
-    """Return the number of outliers, or the largest that a learner of pairs takes.
+    """Return the number of outliers, or the largest number that a learner of pairs accepts.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def tabulate(records: list[dict[str, Any]]) -> Tables:
 
 
 def draw(tables: Tables) -> Any:
-    """Draw the areas against the share of corrupt rows; hollow where fewer rows were declared than are corrupt."""
+    """Draw the areas against the share of corrupt rows; markers are hollow if fewer rows are declared than corrupt."""
     table = tables["outlier-scores"]
     panels = new_panels(2, 3, panel=(4.0, 2.9))
     for ax, (algorithm, name) in zip(panels, [(a, n) for a in (PAPER, DEFAULT) for n in _NAMES], strict=True):
@@ -188,14 +188,14 @@ def draw(tables: Tables) -> Any:
         ax.set_ylabel("area under the curve")
     learning.share_legend(panels[0].figure, panels[0], 3)
     panels[0].figure.suptitle(
-        "Telling outliers from sane rows (hollow: fewer declared than there are, the most that pairs allow)",
+        "Distinguishing outliers from sane rows (hollow: fewer outliers declared, the most that pairs allow)",
         fontsize="medium",
     )
     return panels[0].figure
 
 
 def judge(tables: Tables) -> list[Finding]:
-    """Judge the areas where the paper has its outliers, beyond, and where the contamination is too much."""
+    """Judge the areas at the paper's contamination, at larger ones, and at those that pairs do not allow."""
     table = tables["outlier-scores"]
     published = [row for row in table if row["outliers"] == _fewest(table, row["data"], row["descent"])]
     return [
@@ -235,7 +235,7 @@ def _parts(table: Table) -> Finding:
     blind = {part: min(rows, key=lambda row, part=part: row[part]) for part in PARTS}  # type: ignore[misc]
     whole = all(blind["scores"]["scores"] >= blind[part][part] for part in ("counts", "losses"))
     return Finding(
-        "each part is blind where the other sees; together they hold",
+        "each part fails in some setting in which the other works; together they work",
         "holds" if whole and blind["scores"]["scores"] > 0.9 else "holds in part" if whole else "does not hold",
         "lowest area with the contamination declared: "
         + ", ".join(
@@ -250,7 +250,7 @@ def _declared(table: Table) -> Finding:
     rows = [row for row in rows if row["outliers"] > _fewest(table, row["data"], DEFAULT)]
     good = sum((row["scores"] or 0) > 0.9 for row in rows)
     return Finding(
-        "the default still finds them at 10 % and 20 % (area above .9)",
+        "the default still finds the outliers at 10 % and 20 % (area above .9)",
         "holds" if good == len(rows) else "holds in part" if good else "does not hold",
         _areas_of(rows, "scores"),
     )
@@ -263,7 +263,7 @@ def _limits(table: Table) -> Finding:
     }
     right = min(over[PAPER], default=1.0) > 1 / 6 and min(over[DEFAULT], default=1.0) > 1 / 4
     return Finding(
-        "pairs allow a sixth of the rows under the paper's rule, a quarter by default, and more is refused",
+        "pairs allow a sixth of the rows to be corrupt under the paper's rule, a quarter by default; more is refused",
         "holds" if right and over[PAPER] and over[DEFAULT] else "does not hold",
         "; ".join(f"{algorithm} refuses from {min(shares):.0%} on" for algorithm, shares in over.items() if shares),
     )
@@ -274,14 +274,14 @@ def _turned(table: Table) -> Finding:
     turned = [row for row in rows if min(row[part] for part in PARTS) < 0.5]
     whole = [row for row in rows if row["scores"] < 0.5]
     return Finding(
-        "at 30 %, declared as the most that pairs allow, the scores turn round: sane rows look bad",
+        "at 30 %, declared as the most that pairs allow, the scores are reversed: sane rows look corrupt",
         "holds" if len(whole) == len(rows) and rows else "holds in part" if turned else "does not hold",
         "; ".join(
             f"{row['data']}, {row['descent']}: " + ", ".join(f"{part} {row[part]:.2f}" for part in PARTS)
             for row in rows
         )
         or "every fit was refused",
-        "single parts turn round; how far out a row lies does not depend on the fit, and keeps the scores upright"
+        "single parts are reversed, but not the scores, which include distances that do not depend on the fit"
         if turned and not whole
         else "",
     )

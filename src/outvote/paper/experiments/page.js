@@ -2,7 +2,7 @@
 "use strict";
 const collator = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
 
-// What a cell sorts by: a number where it carries one, its text otherwise, null where it is empty.
+// Return the sort key of a cell: its number if it has one, else its text; null if it is empty.
 function key(row, column) {
   const cell = row.cells[column];
   if ("missing" in cell.dataset) return null;
@@ -16,7 +16,7 @@ function sort(table, header) {
   const body = table.tBodies[0];
   const rows = [...body.rows].map((row) => [key(row, column), row]);
   rows.sort(([a], [b]) => {
-    if (a === null || b === null) return (a === null) - (b === null); // nothing comes last, either way
+    if (a === null || b === null) return (a === null) - (b === null); // empty cells come last in both orders
     return down ? compare(b, a) : compare(a, b);
   });
   body.append(...rows.map(([, row]) => row));
@@ -35,7 +35,7 @@ for (const table of document.querySelectorAll("table")) {
   }
 }
 
-// Paper cannot be clicked: what is folded is printed, unless it is very long, and folded again afterwards.
+// Unfold tables for printing, unless they are very long, and fold them again afterwards.
 let opened = [];
 addEventListener("beforeprint", () => {
   opened = [...document.querySelectorAll("details:not([open], .long)")];

@@ -1,4 +1,4 @@
-"""The pages about what experiments gave: index.html with nothing outside it, report.md, and a table of claims."""
+"""Write the pages about experiments: index.html as a single file, report.md, and a table of claims."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from outvote.data.writing import write_text
 from outvote.paper.experiments.base import Outcome, Table, Verdict
 from outvote.plotting.pages import fill
 
-TITLE = "A Median-of-Means study, made anew"
+TITLE = "A Median-of-Means study, reproduced"
 PAPER = (
     "Laforgue, Staerman and Clémençon, “Generalization Bounds in the Presence of Outliers: a Median-of-Means Study” "
-    "(ICML 2021): its figures and tables computed again with outvote, and what became of each claim."
+    "(ICML 2021): its figures and tables computed again with outvote, and the verdict on each claim."
 )
-QUICK = "A quick look: few runs and small sizes. Figures are rough, and a verdict can differ from that of a full run."
+QUICK = "This is a quick run: few runs and small sizes. Numbers are rough, and a verdict can differ from a full run."
 MISSING = "–"
-#: Longer tables are folded on the page, left to the CSV file in the report, or not printed.
+#: Longer tables are folded on the page, replaced by a link to the CSV file in the report, or not printed.
 FOLDED, LEFT_OUT, UNPRINTED = 30, 40, 200
 
-#: How each verdict is counted, one and several; its sign; its class in the style sheet.
+#: For each verdict: the words for one claim and for several, its sign, and its class in the style sheet.
 _VERDICTS: dict[Verdict, tuple[str, str, str, str]] = {
     "holds": ("holds", "hold", "✓", "holds"),
     "holds in part": ("holds in part", "hold in part", "◐", "part"),
@@ -42,7 +42,7 @@ def write_index(outcomes: Sequence[Outcome], folder: Path) -> Path:
     """Write index.html: every claim, and for every experiment its findings, figure, tables and parameters.
 
     The page needs no other file and no network. It embeds the figures ``NAME.svg`` of `folder` and links to the files
-    that are there, so it is written last.
+    in it, so it must be written last.
     """
     groups = _groups(outcomes)
     body = [_overview(f"Claims {kind}", chosen) for kind, chosen in groups]
@@ -61,7 +61,7 @@ def write_index(outcomes: Sequence[Outcome], folder: Path) -> Path:
 
 
 def write_report(outcomes: Sequence[Outcome], folder: Path) -> Path:
-    """Write report.md: the same in Markdown, with links to the figures ``NAME.png``."""
+    """Write report.md: the contents of index.html in Markdown, with links to the figures ``NAME.png``."""
     parts = [f"# {TITLE}", PAPER, _summary(outcomes), QUICK if _any_quick(outcomes) else "", claims_table(outcomes)]
     for kind, chosen in _groups(outcomes):
         parts.append(f"## Experiments {kind}")
@@ -77,7 +77,7 @@ def write_report(outcomes: Sequence[Outcome], folder: Path) -> Path:
 
 
 def claims_table(outcomes: Sequence[Outcome]) -> str:
-    """Write all claims as a table in Markdown: where the paper has each, the verdict, our figure, and why."""
+    """Return all claims as a table in Markdown: the place in the paper, the verdict, our numbers, and the reason."""
     return _markdown(
         ["claim", "where in the paper", "verdict", "our figure", "why"],
         [
@@ -89,9 +89,9 @@ def claims_table(outcomes: Sequence[Outcome]) -> str:
 
 
 def shown(values: Sequence[Any]) -> list[str]:
-    """Write the cells of a column: four digits, whole numbers in full, a dash where there is nothing.
+    """Return the cells of a column as text: four digits, whole numbers in full, a dash for a missing value.
 
-    Zeros at the end stay where some number of the column had to be rounded.
+    Trailing zeros are kept if some number of the column had to be rounded.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def _columns(table: Table) -> dict[str, list[Any]]:
 
 
 def _groups(outcomes: Iterable[Outcome]) -> list[tuple[str, list[Outcome]]]:
-    """Part what the paper has from what it has not."""
+    """Return the experiments of the paper and those beyond it."""
     groups: dict[str, list[Outcome]] = {"of the paper": [], "beyond the paper": []}
     for outcome in outcomes:
         groups["beyond the paper" if outcome.where == "beyond the paper" else "of the paper"].append(outcome)
@@ -151,7 +151,7 @@ def _any_quick(outcomes: Iterable[Outcome]) -> bool:
 
 
 def _counted(outcomes: Iterable[Outcome]) -> str:
-    """Count the claims by verdict, in words."""
+    """Return the numbers of claims by verdict, in words."""
     verdicts = [finding.verdict for outcome in outcomes for finding in outcome.findings]
     counts = [(verdicts.count(verdict), words) for verdict, words in _VERDICTS.items()]
     parts = [f"{count} {words[0] if count == 1 else words[1]}" for count, words in counts if count]
@@ -165,7 +165,7 @@ def _summary(outcomes: Sequence[Outcome]) -> str:
 
 
 def _facts(outcome: Outcome) -> list[tuple[str, str]]:
-    """List what it takes to run an experiment again."""
+    """Return the facts that are needed to run an experiment again."""
     parameters = {name: value for name, value in outcome.parameters.items() if name != "seed"}
     facts = [
         ("Parameters", _pairs(parameters, " = ")),
@@ -216,7 +216,7 @@ def _grid(caption: str, headings: Sequence[str], rows: Iterable[str]) -> str:
 
 
 def _overview(heading: str, outcomes: Sequence[Outcome]) -> str:
-    """Write a table of claims; the columns that have an order of their own are sorted by it."""
+    """Return a table of claims; experiments and verdicts are sorted by their order, not by their text."""
     rank = list(_VERDICTS).index
     rows = [
         f"<td>{escape(finding.claim)}</td>"
@@ -267,18 +267,18 @@ def _findings(outcome: Outcome) -> str:
 
 
 def _figure(outcome: Outcome, folder: Path) -> str:
-    """Embed the figure with its size, so that nothing moves while the page loads."""
+    """Return the embedded figure with its size, so that nothing moves while the page loads."""
     file = folder / f"{outcome.experiment}.svg"
     picture = file.read_bytes() if file.is_file() else b""
     size = re.search(rb'viewBox="0 0 ([\d.]+) ([\d.]+)"', picture)
     if size is None:
-        return '<p class="muted">No figure was there when this page was written.</p>'
+        return '<p class="muted">There was no figure when this page was written.</p>'
     width, height = (round(float(points) * 4 / 3) for points in size.groups())
     caption = f"{escape(outcome.title)} ({escape(outcome.where)})"
     return (
         f'<figure><img src="data:image/svg+xml;base64,{base64.b64encode(picture).decode()}" '
-        f'width="{width}" height="{height}" alt="Figure: {caption}. What it shows is said in the findings before it; '
-        f'its numbers are in the table after it."><figcaption>{caption}</figcaption></figure>'
+        f'width="{width}" height="{height}" alt="Figure: {caption}. The findings above describe it; '
+        f'the table below has its numbers."><figcaption>{caption}</figcaption></figure>'
     )
 
 
@@ -301,7 +301,7 @@ def _table(name: str, table: Table, folder: Path, *, main: bool) -> str:
 
 
 def _cell(value: Any, text: str, kind: str) -> str:
-    """Write a cell with what it is sorted by, where that is not its text."""
+    """Return a cell, with its sort key if that is not its text."""
     if _is_missing(value):
         return f"<td{kind} data-missing>{text}</td>"
     order = f' data-value="{str(float(value)).replace("inf", "Infinity")}"' if _is_number(value) else ""
@@ -312,7 +312,7 @@ def _cell(value: Any, text: str, kind: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Keep text from being read as Markdown or HTML, and on one line."""
+    """Return text on one line, with the signs of Markdown and HTML escaped."""
     signs = r"[\\`*|~$]|\b_|_\b|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\[(?=[^][]*\][([:])|\](?=[([:])"
     return re.sub(signs, r"\\\g<0>", " ".join(text.split()))
 

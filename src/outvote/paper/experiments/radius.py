@@ -1,4 +1,4 @@
-"""How far off a mean can be, against the share of corrupt rows: the paper's bound, three votes, and the limit."""
+"""Radii of a mean against the share of corrupt rows: the paper's bound, three votes, and the limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outvote.paper.experiments.checking import checked, rows_of, tabulate
 from outvote.plotting.base import new_panels
 
 CONFIDENCE = 0.99
-#: Column of the table → name of its curve.
+#: For each column of the table: the name of its curve.
 CURVES = {
     "soft": "soft vote, certified",
     "clipped": "clipped vote, certified",
@@ -29,7 +29,7 @@ VOTES = ("median", "soft", "clipped")
 
 
 def pieces(size: Size) -> list[Piece]:
-    """Cut by the number of rows."""
+    """Return one piece for each number of rows."""
     return [Piece({"n": n}) for n in (1000, 10_000)]
 
 
@@ -66,7 +66,7 @@ def _certified(n: int, count: int, vote: str) -> float:
 
 
 def _of_the_paper(n: int, count: int, statements: tuple[str, ...], *, clamp: bool) -> float | None:
-    """Return the best of its bounds over its mappings; clamped, it may hold at more than the confidence asked for."""
+    """Return the best of the paper's bounds over its mappings; with `clamp` its confidence may be higher."""
     bounds = (
         paper.bound(name, claim=1, n=n, n_outliers=count, confidence=CONFIDENCE, mapping=mapping, clamp=clamp)
         for name in statements
@@ -94,45 +94,45 @@ def draw(tables: Tables) -> Any:
         ).plot(ax)
         ax.get_legend().remove()
     figure = axes[0].figure
-    figure.suptitle("What is guaranteed for a mean")
+    figure.suptitle("Guaranteed radius for a mean")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
 def judge(tables: Tables) -> list[Finding]:
-    """Say how many times tighter, and how near to the limit."""
+    """Compare the radii with each other and with the limit."""
     table = tables["radius"]
-    spoiled = [row for row in table if row["corrupt"]]
+    corrupt = [row for row in table if row["corrupt"]]
     gain = _ratio(table, "paper", "median")
-    soft, clipped = _ratio(spoiled, "median", "soft"), _ratio(spoiled, "median", "clipped")
-    twice = max(row["epsilon"] for row, ratio in zip(spoiled, soft, strict=True) if ratio >= 2)
+    soft, clipped = _ratio(corrupt, "median", "soft"), _ratio(corrupt, "median", "clipped")
+    twice = max(row["epsilon"] for row, ratio in zip(corrupt, soft, strict=True) if ratio >= 2)
     first = sum(row["soft"] <= row["clipped"] for row in table)
     sizes = sorted({row["rows"] for row in table})
     inside = {
         n: max(row["epsilon"] for row in table if row["rows"] == n and row["paper, at this confidence"] is not None)
         for n in sizes
     }
-    far = [row for row in spoiled if row["rows"] == sizes[-1] and row["epsilon"] >= 0.05]
+    far = [row for row in corrupt if row["rows"] == sizes[-1] and row["epsilon"] >= 0.05]
     near = _ratio(far, "soft", "limit")
     return [
         checked(
             "the certified median is tighter than the paper's best bound, at every share",
             gain.min() > 1,
-            f"{gain.min():.1f} to {gain.max():.1f} times tighter, {np.median(gain):.1f} in the middle",
+            f"{gain.min():.1f} to {gain.max():.1f} times tighter, {np.median(gain):.1f} times in the median",
         ),
         Finding(
-            f"Proposition mom can be had at {100 * CONFIDENCE:g} %",
+            f"Proposition mom covers a confidence of {100 * CONFIDENCE:g} %",
             "holds in part" if max(inside.values()) < 0.4 else "holds",
             ", ".join(f"up to {100 * share:.2g} % of corrupt rows at n = {n}" for n, share in inside.items()),
-            "with more of them it holds only at confidences nearer to 1, and is as wide as they make it",
+            "with more corrupt rows it holds only at confidences nearer to 1, and its radius is as large as these need",
         ),
         Finding(
             "with a known sd the soft vote is two to three times tighter than the median",
             "holds" if soft.min() >= 2 else "holds in part",
             f"{soft.min():.1f} to {soft.max():.1f} times, at least twice up to {100 * twice:.0f} % of corrupt rows; "
-            f"the clipped vote {clipped.min():.1f} to {clipped.max():.1f} times, behind the soft one in {first} of "
-            f"{len(table)} settings",
-            "" if soft.min() >= 2 else "towards half of the rows all of them are wide, and the gain shrinks",
+            f"the clipped vote {clipped.min():.1f} to {clipped.max():.1f} times, and no better than the soft vote in "
+            f"{first} of {len(table)} settings",
+            "" if soft.min() >= 2 else "as the share approaches 1/2 all radii grow, and the gain shrinks",
         ),
         checked(
             "the soft vote is within a tenth of what any estimator can guarantee",

@@ -1,4 +1,4 @@
-"""Table ranking: test losses on boston and wine, and the trajectories that the paper leaves out."""
+"""Table ranking: test losses on boston and wine, and the trajectories that the paper does not show."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outvote.paper.experiments import learning
 from outvote.paper.experiments.base import Experiment, Finding, Piece, Size, Table, Tables
 from outvote.plotting.base import new_panels
 
-#: The paper's means and their ±.
+#: The paper's mean test losses, and their ±.
 PUBLISHED = {
     ("boston", "GD", "sane"): (0.35, 0.04),
     ("boston", "MoU-GD", "sane"): (0.36, 0.05),
@@ -29,7 +29,7 @@ _NAMES = ("boston", "wine")
 
 
 def pieces(size: Size) -> list[Piece]:
-    """Cut the runs of each data set."""
+    """Return pieces of the runs of each data set."""
     shorter = 20 if size.quick else 1
     return [
         piece
@@ -45,7 +45,7 @@ def measure(
     given: list[_Run] = []
     for rng in learning.each_run(rngs, runs):
         sane, test = learning.split(name, rng)
-        seed = learning.seed_from(rng)  # the same start for all
+        seed = learning.seed_from(rng)  # all descents of a run start at the same parameter
         given.append(_Run(sane, test, seed, learning.draw_outliers(name, rng, sane)))
     epochs = learning.SETTINGS[name].epochs // shorter
     found = _descend(name, "sane", epochs, given, [run.sane for run in given])
@@ -57,7 +57,7 @@ def measure(
 
 @dataclass(frozen=True)
 class _Run:
-    """What is drawn for a run: rows, seed, and outliers that do not know yet where they go."""
+    """The random parts of a run: rows, seed, and outliers before they are moved to their place."""
 
     sane: learning.Rows
     test: learning.Rows
@@ -68,7 +68,7 @@ class _Run:
 def _descend(
     name: str, kind: str, epochs: int, given: Sequence[_Run], rows: Sequence[learning.Rows]
 ) -> list[tuple[dict[str, learning.Trace], list[dict[str, Any]]]]:
-    """Run both descents on the rows of every run; return what watched them, and the records."""
+    """Run both descents on the rows of every run, and return their traces and records."""
     traces = [{algorithm: learning.Trace(name, run.test) for algorithm in ("GD", "MoU-GD")} for run in given]
     models = [
         learning.descent(name, algorithm, max_iter=epochs, random_state=run.seed, callbacks=[trace])
@@ -94,7 +94,7 @@ def _record(name: str, kind: str, algorithm: str, trace: learning.Trace, accepte
 
 
 def tabulate(records: list[dict[str, Any]]) -> Tables:
-    """Set our losses beside the published ones; average the paths."""
+    """Compare our losses with the published ones, and average the paths."""
     return {
         "ranking-table": _losses(records),
         "ranking-table.trajectories": learning.average_paths(records, ("data", "descent", "rows"), ("test",)),
@@ -130,7 +130,7 @@ def _losses(records: list[dict[str, Any]]) -> Table:
 
 
 def draw(tables: Tables) -> Any:
-    """Draw test losses against the epochs: medians, since plain descent on contaminated rows goes two ways."""
+    """Draw test losses against the epochs, as medians: plain descent on contaminated rows has two kinds of runs."""
     panels = new_panels(1, 2, panel=(5.2, 4.0))
     for ax, name in zip(panels, _NAMES, strict=True):
         learning.draw_paths(ax, tables["ranking-table.trajectories"], "test", quartiles=True, data=name)
@@ -142,7 +142,7 @@ def draw(tables: Tables) -> Any:
 
 
 def judge(tables: Tables) -> list[Finding]:
-    """Compare the table cell by cell, and judge what the paper reads in it."""
+    """Compare the table cell by cell, and judge the paper's conclusions from it."""
     table = tables["ranking-table"]
     return [
         _published(table),
@@ -169,7 +169,7 @@ def _published(table: Table) -> Finding:
     why = [f"outside: {_named(off)}"] if off else []
     why += [
         f"{row['data']} {row['descent']} on {row['rows']} rows spreads more than twice as much as published: its runs "
-        f"go different ways, and the mean of {row['runs']} has a standard error of {row['standard error']:.2f}"
+        f"end in different places, and the mean of {row['runs']} has a standard error of {row['standard error']:.2f}"
         for row in wide
     ]
     return Finding(
@@ -206,13 +206,13 @@ def _harmed(table: Table) -> Finding:
             f"{name}: mean {bad['test loss']:.2f} against {sane['test loss']:.2f}, median {bad['median']:.2f} against "
             f"{sane['median']:.2f}, "
             f"{bad['above 3 times sane GD']} of {bad['runs']} runs above three times that, {bad['refused']} refused as "
-            "no fit"
+            "diverged"
         )
     return Finding(
-        "outliers keep GD from converging to where it goes on sane rows",
+        "outliers keep GD from converging to the parameter that it reaches on sane rows",
         ("does not hold", "holds in part", "holds")[worse],
         "; ".join(shown),
-        "the mean says little: some runs end near twice the sane loss and some are turned round, as the start has it"
+        "the mean says little: depending on the start, some runs end near twice the sane loss and others are reversed"
         if any(_cell(table, name, "GD", "contaminated")["above 3 times sane GD"] for name in _NAMES)
         else "",
     )
@@ -234,7 +234,7 @@ def _similar(table: Table) -> Finding:
     whole = worst == 2 and len(better) == 2
     turned = any(_cell(table, name, "GD", "contaminated")["above 3 times sane GD"] for name in _NAMES)
     why = ["MoU-GD does not gain from outliers as it does on iris"] if len(better) < 2 else []
-    why += ["GD on contaminated rows goes two ways, where on iris it goes one"] if turned else []
+    why += ["GD on contaminated rows has two kinds of runs, but only one kind on iris"] if turned else []
     return Finding(
         "the trajectories are very similar to those of metric learning",
         "holds" if whole else "holds in part" if worst else "does not hold",

@@ -1,4 +1,4 @@
-"""Prop. mom, claim 3: the error of a median of means against n, for outliers that grow like n^α_O."""
+"""Prop. mom, claim 3: the error of a median of means against n, if the number of outliers grows like n^α_O."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from outvote.plotting.base import LINES, new_panels
 
 #: α_O: the number of outliers is at most n^α_O.
 EXPONENTS = (0.0, 0.25, 0.5, 0.75)
-#: All outliers lie here, far beyond the rows: every block that is hit is off to the same side.
+#: The value of all outliers, far above the rows: every block with an outlier is off to the same side.
 PLACE = 1e6
 MOM, TRIMMED = "MoM", "trimmed mean"
-#: Slopes that differ by less are taken for the same.
+#: Slopes that differ by less count as equal.
 TOLERANCE = 0.05
-#: Numbers drawn for one n, at most: the largest n gets fewer runs.
+#: At most this many numbers are drawn for one n, so that the largest n gets fewer runs.
 _NUMBERS = 30_000_000
 
 
 def pieces(size: Size) -> list[Piece]:
-    """Take two sizes a decade from 1000 on; where they are large, fewer runs."""
+    """Return pieces for two numbers of rows per decade from 1000 on, with fewer runs for large ones."""
     decades = 2 if size.quick else 6
     found = []
     for n in (round(1000 * 10 ** (step / 2)) for step in range(decades + 1)):
@@ -36,14 +36,14 @@ def pieces(size: Size) -> list[Piece]:
 
 
 def measure(rng: np.random.Generator, *, n: int, runs: int) -> list[dict[str, Any]]:
-    """Estimate the mean of `runs` columns of n normal rows, with outliers of every growth among them."""
+    """Estimate the mean of `runs` columns of n normal rows, with n^α_O outliers for every α_O."""
     clean = rng.normal(size=(n, runs))
     records = []
     for exponent in EXPONENTS:
         allowed = Contamination.growth(exponent=exponent)
         count = allowed.count(n)
         blocks = estimation.harmonic(n, count)
-        rows = estimation.spoil(rng, clean, PLACE, count)
+        rows = estimation.corrupt(rng, clean, PLACE, count)
         setting = {"exponent": exponent, "n": n, "outliers": count, "blocks": blocks, "block size": n // blocks}
         found = {
             MOM: mean(rows, contamination=allowed, n_blocks=blocks, rng=rng).estimate,
@@ -54,7 +54,7 @@ def measure(rng: np.random.Generator, *, n: int, runs: int) -> list[dict[str, An
 
 
 def tabulate(records: list[dict[str, Any]]) -> Tables:
-    """Average over the runs, put the bound beside the errors, and fit slopes."""
+    """Average over the runs, add the bound to the errors, and fit slopes."""
     errors = estimation.tabulate(records)["rate.errors"]
     for row in errors:
         bound = paper.bound("mom", 3, n=row["n"], n_outliers=row["outliers"], growth=(1.0, row["exponent"]))
@@ -76,7 +76,7 @@ def tabulate(records: list[dict[str, Any]]) -> Tables:
 
 
 def draw(tables: Tables) -> Any:
-    """Draw errors against n, MoM on the left with the predicted slopes, the trimmed mean on the right."""
+    """Draw errors against n: MoM with the predicted slopes on the left, the trimmed mean on the right."""
     axes = new_panels(1, 2, panel=(5.8, 5.4))
     for ax, name in zip(axes, (MOM, TRIMMED), strict=True):
         for exponent, style in zip(EXPONENTS, LINES, strict=False):
@@ -101,12 +101,12 @@ def _growth(exponent: float) -> str:
 
 
 def _slopes(slopes: Table, name: str, kind: str = "slope") -> dict[float, Any]:
-    """Return slopes by the exponent of growth."""
+    """Return the slopes by the exponent α_O."""
     return {row["exponent"]: row[kind] for row in slopes if row["estimator"] == name}
 
 
 def judge(tables: Tables) -> list[Finding]:
-    """Put the slopes beside the prediction, the errors beside the bound, and MoM beside the trimmed mean."""
+    """Compare the slopes with the prediction, the errors with the bound, and MoM with the trimmed mean."""
     mom, errors, predicted = (_slopes(tables["rate"], MOM, kind) for kind in ("slope", "standard error", "predicted"))
     trimmed = _slopes(tables["rate"], TRIMMED)
     far = {
@@ -127,7 +127,7 @@ def judge(tables: Tables) -> list[Finding]:
                 + f" (predicted {predicted[exponent]:.3f})"
                 for exponent in EXPONENTS
             )
-            + f"; {TOLERANCE:g} either way is put down to whole numbers of blocks and rows",
+            + f"; differences up to {TOLERANCE:g} are attributed to whole numbers of blocks and rows",
             "off by more than noise at α_O = " + ", ".join(f"{exponent:g}" for exponent in EXPONENTS if far[exponent])
             if any(far.values())
             else "",
@@ -135,7 +135,7 @@ def judge(tables: Tables) -> list[Finding]:
         checked(
             "the bound on E|error| holds",
             ratio.min() >= 1,
-            f"it is {ratio.min():.0f} to {ratio.max():.0f} times the error at the {len(table)} settings",
+            f"the bound is {ratio.min():.0f} to {ratio.max():.0f} times the error in the {len(table)} settings",
         ),
         Finding(
             "this rate is optimal",
@@ -144,8 +144,8 @@ def judge(tables: Tables) -> list[Finding]:
             + ", ".join(f"{trimmed[exponent]:.2f} at α_O = {exponent:g}" for exponent in EXPONENTS)
             + f"; at n = {spaced(n)} and α_O = 0.5 it misses by {_at(tables, TRIMMED, n):.4f}, MoM by "
             f"{_at(tables, MOM, n):.4f}",
-            "outliers make MoM's error as large as that of one block, so no better rate can be shown for it; but on "
-            "rows with light tails, which is what the claim assumes, another estimator is faster"
+            "outliers make MoM's error as large as that of one block, so no better rate can be shown for MoM; but on "
+            "rows with light tails, which the claim assumes, another estimator has a better rate"
             if steeper
             else "",
         ),

@@ -1,4 +1,4 @@
-"""Figure break_mean: √n outliers at √n ruin the mean of normal rows, and not their median of means."""
+"""Figure break_mean: √n outliers at √n ruin the mean of normal rows, but not their median of means."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from outvote.paper.experiments.base import Experiment, Finding, Tables, column
 from outvote.paper.experiments.checking import checked, rows_of
 
 LINES = (
-    ("MoM", "spoiled"),
-    ("mean", "spoiled"),
-    ("median", "spoiled"),
-    ("trimmed mean", "spoiled"),
+    ("MoM", "corrupted"),
+    ("mean", "corrupted"),
+    ("median", "corrupted"),
+    ("trimmed mean", "corrupted"),
     ("MoM", "clean"),
     ("mean", "clean"),
 )
 
 
 def measure(rng: np.random.Generator, *, n: int, runs: int) -> list[dict[str, Any]]:
-    """Estimate the mean of `runs` columns of n rows, clean and spoiled."""
+    """Estimate the mean of `runs` columns of n rows, clean and corrupted."""
     clean = rng.normal(size=(n, runs))
     count = estimation.n_outliers(n)
     blocks, found = estimation.harmonic(n), {}
-    for data, rows in (("clean", clean), ("spoiled", estimation.spoil(rng, clean, n**0.5, count))):
+    for data, rows in (("clean", clean), ("corrupted", estimation.corrupt(rng, clean, n**0.5, count))):
         found["MoM", data] = mean(rows, contamination=count, n_blocks=blocks, rng=rng).estimate
         found["mean", data] = rows.mean(axis=0)
         found["median", data] = np.median(rows, axis=0)
@@ -42,16 +42,16 @@ def draw(tables: Tables) -> Any:
 
 
 def judge(tables: Tables) -> list[Finding]:
-    """Look at the mean, at MoM's slope, at what the outliers cost it, and at what others do."""
+    """Check the mean, the slope and the loss of MoM, and other estimators."""
     table = tables["ruin-mean"]
 
-    def at(name: str, data: str = "spoiled") -> float:
+    def at(name: str, data: str = "corrupted") -> float:
         return estimation.error_at(table, name, data)
 
     where = f"at n = {spaced(estimation.largest_n(table))}"
-    slope, error = estimation.slope(table, estimator="MoM", data="spoiled")
+    slope, error = estimation.slope(table, estimator="MoM", data="corrupted")
     misses, noise = (
-        column(table, name, estimator="mean", data="spoiled").astype(float)
+        column(table, name, estimator="mean", data="corrupted").astype(float)
         for name in ("mean absolute error", "standard error")
     )
     ratio = at("MoM") / at("MoM", "clean")
@@ -72,7 +72,7 @@ def judge(tables: Tables) -> list[Finding]:
             "MoM shows almost no perturbation due to the outliers",
             ratio < 1.5,
             f"its error is {ratio:.1f} times that on clean rows {where}",
-            "about √n of its blocks are hit, all to one side, which shifts their median by much more than noise does",
+            "about √n of its blocks have an outlier, all on one side, which shifts the median by much more than noise",
         ),
         Finding(
             "MoM is superior to standard alternatives",
@@ -85,7 +85,7 @@ def judge(tables: Tables) -> list[Finding]:
         checked(
             "the threshold of a trimmed mean is hard to set from the share of outliers alone",
             at("trimmed mean") >= at("MoM"),
-            f"cut off at each end, that share leaves an error of {at('trimmed mean'):.3g} {where}, MoM {at('MoM'):.3g}",
+            f"if that share is cut off at each end, the error is {at('trimmed mean'):.3g} {where}; MoM {at('MoM'):.3g}",
             "the share itself is a threshold that works",
         ),
     ]

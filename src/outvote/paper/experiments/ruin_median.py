@@ -1,4 +1,4 @@
-"""Figure break_median: √n ones among coin tosses, the median of the rows and their median of means."""
+"""Figure break_median: the median and the median of means of coin tosses, of which √n are replaced by ones."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from outvote.paper.experiments.checking import checked, rows_of
 from outvote.plotting.base import COLORS, LINES, legend_below, new_panels
 
 #: Lines of the figure, and the style of each.
-CURVES = (("median", "spoiled", 1), ("median", "clean", 3), ("mean", "spoiled", 2))
-#: Block sizes on either side of the harmonic one.
+CURVES = (("median", "corrupted", 1), ("median", "clean", 3), ("mean", "corrupted", 2))
+#: How many block sizes are tried on either side of the harmonic one.
 AROUND = 3
 
 
 def measure(rng: np.random.Generator, *, n: int, runs: int) -> list[dict[str, Any]]:
-    """Estimate the mean of `runs` columns of n coin tosses, clean and spoiled, then with other block sizes."""
+    """Estimate the mean of `runs` columns of n coin tosses, clean and corrupted, then with other block sizes."""
     clean = rng.integers(2, size=(n, runs)).astype(float)
     count = estimation.n_outliers(n)
-    spoiled = estimation.spoil(rng, clean, 1.0, count)
+    corrupted = estimation.corrupt(rng, clean, 1.0, count)
     blocks, found = estimation.harmonic(n), {}
-    for data, rows in (("clean", clean), ("spoiled", spoiled)):
+    for data, rows in (("clean", clean), ("corrupted", corrupted)):
         found["MoM", data] = mean(rows, contamination=count, n_blocks=blocks, rng=rng).estimate
         found["median", data] = np.median(rows, axis=0)
         found["mean", data] = rows.mean(axis=0)
     return [
         *rows_of("ruin-median", estimation.errors(n, 0.5, found)),
-        *rows_of("ruin-median.parity", _around(rng, spoiled, count, n // blocks)),
+        *rows_of("ruin-median.parity", _around(rng, corrupted, count, n // blocks)),
     ]
 
 
@@ -58,14 +58,14 @@ def _around(rng: np.random.Generator, rows: estimation.Array, count: int, harmon
 
 
 def draw(tables: Tables) -> Any:
-    """Draw errors against n, and for the largest n against the block size; MoM by the parity of its blocks."""
+    """Draw errors against n and, for the largest n, against the block size; markers show the parity of the size."""
     table, parity = tables["ruin-median"], tables["ruin-median.parity"]
     left, right = new_panels(1, 2, panel=(5.6, 5.0))
     for name, data, style in CURVES:
         estimation.draw_line(left, table, LINES[style], f"{name}, {data} rows", estimator=name, data=data)
     own = {row["n"]: row["parity"] for row in parity if row["harmonic"]}
-    mom = [{**row, "parity": own[row["n"]]} for row in table if (row["estimator"], row["data"]) == ("MoM", "spoiled")]
-    _draw_points(left, mom, "n", "MoM, spoiled rows, {} B")
+    mom = [{**row, "parity": own[row["n"]]} for row in table if (row["estimator"], row["data"]) == ("MoM", "corrupted")]
+    _draw_points(left, mom, "n", "MoM, corrupted rows, {} B")
     estimation.finish(left, "Coin tosses, √n of them replaced by 1")
     left.set_yscale("symlog", linthresh=1e-3)
     left.set_ylim(-5e-5, 1)
@@ -77,7 +77,7 @@ def draw(tables: Tables) -> Any:
     right.set(
         xlabel="rows in a block, B",
         ylabel="mean absolute error",
-        title=f"The parity of B, n = {spaced(near[0]['n'])}, spoiled rows",
+        title=f"The parity of B, n = {spaced(near[0]['n'])}, corrupted rows",
     )
     right.set_ylim(bottom=-0.04 * right.get_ylim()[1])
     right.grid(alpha=0.3, lw=0.5)
@@ -86,7 +86,7 @@ def draw(tables: Tables) -> Any:
 
 
 def _draw_points(ax: Any, table: Table, across: str, label: str) -> None:
-    """Draw errors as squares where the block size is odd, as rings where it is even."""
+    """Draw errors as squares if the block size is odd, as rings if it is even."""
     for parity, marker, face in (("odd", "s", COLORS["robust"]), ("even", "o", "white")):
         place, error = (column(table, name, parity=parity) for name in (across, "mean absolute error"))
         style = {"marker": marker, "ms": 7, "mec": COLORS["robust"], "mfc": face, "mew": 1.6}
@@ -100,17 +100,17 @@ def _near(parity: Table) -> Table:
 
 
 def judge(tables: Tables) -> list[Finding]:
-    """Look at the median with and without outliers, at MoM, at the plain mean, and at the parity of blocks."""
+    """Check the median with and without outliers, MoM, the plain mean, and the parity of block sizes."""
     table, near = tables["ruin-median"], _near(tables["ruin-median.parity"])
 
-    def at(name: str, data: str = "spoiled") -> float:
+    def at(name: str, data: str = "corrupted") -> float:
         return estimation.error_at(table, name, data)
 
     where = f"at n = {spaced(estimation.largest_n(table))}"
     by_parity = {parity: column(near, "mean absolute error", parity=parity) for parity in ("odd", "even")}
     odd, even = by_parity["odd"].mean(), by_parity["even"].mean()
     (chosen,) = (row["block size"] for row in near if row["harmonic"])
-    mom, plain = (column(table, "mean absolute error", estimator=name, data="spoiled") for name in ("MoM", "mean"))
+    mom, plain = (column(table, "mean absolute error", estimator=name, data="corrupted") for name in ("MoM", "mean"))
     wins = int((mom <= plain).sum())
     return [
         checked(
@@ -122,7 +122,7 @@ def judge(tables: Tables) -> list[Finding]:
             "mean and median of the clean rows coincide, so that the comparison is fair",
             at("median", "clean") < 0.1,
             f"without a single outlier the median misses by {at('median', 'clean'):.3f} {where}",
-            "every number from 0 to 1 is a median of a fair coin, and the sample's is 0 or 1; outliers change which",
+            "every number from 0 to 1 is a median of a fair coin, the sample median is 0 or 1, and outliers decide",
         ),
         checked(
             "MoM succeeds where the median fails",
@@ -134,17 +134,17 @@ def judge(tables: Tables) -> list[Finding]:
             "holds" if wins == len(mom) else "holds in part" if wins else "does not hold",
             f"it beats the plain mean at {wins} of {len(mom)} sizes; {where} it misses by {at('MoM'):.2g}, the plain "
             f"mean by {at('mean'):.2g}",
-            "to a mean of zeros and ones a 1 is no outlier: √n of them move it by 1/(2√n) only"
+            "for a mean of zeros and ones a 1 is not an outlier: √n ones move it by 1/(2√n) only"
             if wins < len(mom)
             else "",
         ),
         Finding(
             "MoM succeeds by the right choice of the number of blocks",
             "holds in part" if odd > 2 * even else "holds",
-            f"its error {where}, with block sizes next to the harmonic {chosen}, is {odd:.2g} where they are odd and "
-            f"{even:.2g} where they are even",
-            "the mean of an odd number B of tosses is at least 1/(2B) away from 1/2, that of an even number can meet "
-            "it: the parity of B matters more than its size"
+            f"its error {where}, with block sizes near the harmonic {chosen}, is {odd:.2g} for odd sizes and "
+            f"{even:.2g} for even sizes",
+            "the mean of an odd number B of tosses is at least 1/(2B) away from 1/2, that of an even number can equal "
+            "1/2: the parity of B matters more than its size"
             if odd > 2 * even
             else "",
         ),

@@ -1,4 +1,4 @@
-"""Figure break_var: √n outliers at n^(1/4) ruin the variance of uniform rows, and not the median of block variances."""
+"""Figure break_var: √n outliers at n^(1/4) ruin the variance of uniform rows, but not the median of block variances."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from outvote.paper.experiments import estimation
 from outvote.paper.experiments.base import Experiment, Finding, Tables, column
 from outvote.paper.experiments.checking import checked, rows_of
 
-LINES = (("MoU", "spoiled"), ("variance", "spoiled"), ("MoU", "clean"), ("variance", "clean"))
+LINES = (("MoU", "corrupted"), ("variance", "corrupted"), ("MoU", "clean"), ("variance", "clean"))
 TRUTH = 1 / 12
 
 
 def measure(rng: np.random.Generator, *, n: int, runs: int) -> list[dict[str, Any]]:
-    """Estimate the variance of `runs` columns of n rows, clean and spoiled."""
+    """Estimate the variance of `runs` columns of n rows, clean and corrupted."""
     clean = rng.uniform(size=(n, runs))
     count = estimation.n_outliers(n)
     blocks, found = estimation.harmonic(n), {}
-    for data, rows in (("clean", clean), ("spoiled", estimation.spoil(rng, clean, n**0.25, count))):
+    for data, rows in (("clean", clean), ("corrupted", estimation.corrupt(rng, clean, n**0.25, count))):
         result = u_statistic(rows, kernel="variance", axis=0, contamination=count, n_blocks=blocks, rng=rng)
         found["MoU", data] = result.estimate
         found["variance", data] = rows.var(axis=0, ddof=1)
@@ -35,20 +35,20 @@ def draw(tables: Tables) -> Any:
 
 
 def judge(tables: Tables) -> list[Finding]:
-    """Look at the variance, at MoU, and at what the outliers cost it."""
+    """Check the variance, and the error of MoU with and without outliers."""
     table = tables["ruin-variance"]
     least = int(column(table, "n").min())
     first, last = (f"at n = {spaced(n)}" for n in (least, estimation.largest_n(table)))
 
-    def at(name: str, data: str = "spoiled", n: int | None = None) -> float:
+    def at(name: str, data: str = "corrupted", n: int | None = None) -> float:
         return estimation.error_at(table, name, data, n)
 
-    slope, error = estimation.slope(table, estimator="MoU", data="spoiled")
+    slope, error = estimation.slope(table, estimator="MoU", data="corrupted")
     bare, bare_error = estimation.slope(table, estimator="MoU", data="clean")
     ratio = at("MoU") / at("MoU", "clean")
     return [
         checked(
-            "the empirical variance is of the order of 1 at every n, where the truth is 1/12",
+            "the empirical variance is of the order of 1 at every n, but the truth is 1/12",
             min(at("variance", n=least), at("variance")) > 0.5,
             f"its error is {at('variance', n=least):.2f} {first} and {at('variance'):.2f} {last}",
         ),
@@ -61,8 +61,8 @@ def judge(tables: Tables) -> list[Finding]:
             "MoU behaves almost as if the rows were not contaminated",
             ratio < 1.5,
             f"its error is {ratio:.1f} times that on clean rows {last}, and falls with slope {slope:.2f} ± "
-            f"{error:.2f} where on clean rows it falls with {bare:.2f} ± {bare_error:.2f}",
-            "the blocks that are hit all lie above, and shift the median of the others by a share of their spread",
+            f"{error:.2f}, on clean rows with slope {bare:.2f} ± {bare_error:.2f}",
+            "the blocks with outliers all lie above, and shift the median of the others by a share of their spread",
         ),
     ]
 

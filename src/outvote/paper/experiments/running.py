@@ -1,4 +1,4 @@
-"""Runs experiments over several processes, writes what they give, and takes up what is already there."""
+"""Run experiments in several processes, save their outcomes, and load saved ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from outvote import _numba
 from outvote.data.writing import whole, write_text
 from outvote.paper.experiments.base import Experiment, Finding, Outcome, Piece, Size, Tables
 
-#: Called with the cost done and the cost in all after each piece.
+#: Called after each piece with the cost of the finished pieces and the total cost.
 Progress = Callable[[float, float], None]
 _PACKAGES = ("outvote", "numpy", "scipy", "scikit-learn", "matplotlib", "numba")
 
@@ -41,17 +41,17 @@ def run(
     Parameters
     ----------
     experiment : Experiment
-        What to run.
+        The experiment to run.
     runs : int, optional
-        Repetitions; the experiment's own number by default.
+        Repetitions; the experiment's number by default.
     seed : int
         The same seed gives the same numbers, whatever the number of processes.
     quick : bool
         Fewer runs and fewer settings.
     parallel : joblib.Parallel, optional
-        Where pieces run (made with ``return_as="generator"``); in this process by default.
+        The pool that runs the pieces (made with ``return_as="generator"``); this process by default.
     progress : callable
-        Told how far the work is.
+        Called after each piece.
     """
     parameters = parameters_of(experiment, runs=runs, seed=seed, quick=quick)
     pieces = list(experiment.pieces(Size(parameters["runs"], quick)))
@@ -76,14 +76,14 @@ def run(
 
 
 def parameters_of(experiment: Experiment, *, runs: int | None, seed: int, quick: bool) -> dict[str, Any]:
-    """Return what the numbers depend on besides the versions of packages."""
+    """Return the parameters that, with the versions of packages, determine the numbers."""
     own = experiment.quick_runs if quick else experiment.runs
-    # Where nothing is drawn at random, more runs would give the same again.
+    # If nothing is random, more runs would give the same numbers.
     return {"runs": own if runs is None or experiment.runs == 1 else runs, "seed": seed, "quick": quick}
 
 
 def _measured(experiment: Experiment, pieces: Sequence[Piece], seed: int, quick: bool, parallel: Any) -> Iterator[Any]:
-    """Do the pieces, each with generators of its own, and give their records in order."""
+    """Yield the records of the pieces in order; every piece has its own generators."""
     label = zlib.crc32(experiment.name.encode())
     seeds = iter(np.random.SeedSequence([seed, label]).spawn(sum(piece.streams or 1 for piece in pieces)))
     jobs = [(experiment.measure, piece, list(itertools.islice(seeds, piece.streams or 1)), quick) for piece in pieces]
@@ -95,15 +95,15 @@ def _measured(experiment: Experiment, pieces: Sequence[Piece], seed: int, quick:
 
 
 def _measure(measure: Callable[..., Any], piece: Piece, seeds: list[np.random.SeedSequence], quick: bool) -> Any:
-    """Do a piece: with compiled forms from the start, or without, since they differ from numpy's in the last digits."""
+    """Return the records of a piece, all computed with compiled forms or all without: their last digits differ."""
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    with _numba.numpy_only() if quick else contextlib.nullcontext():  # compiling takes longer than all that is quick
+    with _numba.numpy_only() if quick else contextlib.nullcontext():  # compiling takes longer than a quick piece
         _numba.compiled(math.inf)
         return measure(rngs[0] if piece.streams is None else rngs, **piece.settings)
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what computes."""
+    """Return the versions of Python and of the packages used."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -114,7 +114,7 @@ def versions() -> dict[str, str]:
 
 
 def save(outcome: Outcome, experiment: Experiment, folder: Path) -> list[Path]:
-    """Write the figure (PNG and SVG), every table (CSV), and all of it (JSON, last: it marks the whole as there)."""
+    """Write the figure (PNG and SVG), every table (CSV), and the outcome (JSON, last: it marks the others complete)."""
     import matplotlib as mpl
 
     from outvote.plotting.base import save as save_figure
@@ -122,7 +122,7 @@ def save(outcome: Outcome, experiment: Experiment, folder: Path) -> list[Path]:
     name = outcome.experiment
     figures = [folder / f"{name}.png", folder / f"{name}.svg"]
     with mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "path"}):
-        save_figure(experiment.draw(outcome.tables), *figures)  # the same bytes each time
+        save_figure(experiment.draw(outcome.tables), *figures)  # the bytes are the same each time
     tables = [_write_csv(folder / f"{table}.csv", rows) for table, rows in outcome.tables.items()]
     document = {**asdict(outcome), "verdict": outcome.verdict, "paragraph": outcome.paragraph()}
     text = json.dumps(_plain(document), indent=1, ensure_ascii=False, allow_nan=False)
@@ -130,7 +130,7 @@ def save(outcome: Outcome, experiment: Experiment, folder: Path) -> list[Path]:
 
 
 def load(experiment: Experiment, folder: Path) -> Outcome | None:
-    """Return the outcome that is in a folder; None where it is not whole or cannot be read."""
+    """Return the outcome saved in a folder, or None if it is incomplete or cannot be read."""
     name = experiment.name
     try:
         document = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
@@ -152,7 +152,7 @@ def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
 
 
 def _plain(value: Any) -> Any:
-    """Turn numpy's numbers into Python's, and what JSON has no word for into null."""
+    """Return the value with Python's numbers instead of numpy's, and None instead of infinity and NaN."""
     if isinstance(value, dict):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -163,7 +163,7 @@ def _plain(value: Any) -> Any:
 
 
 def resumable(outcome: Outcome | None, parameters: dict[str, Any]) -> bool:
-    """Tell whether an outcome is the one asked for: the same parameters, the same outvote."""
+    """Return whether an outcome has these parameters and this version of outvote."""
     return (
         outcome is not None
         and outcome.parameters == parameters

@@ -16,7 +16,7 @@ from outvote.plotting.base import LINES, new_panels
 N_POINTS = 999
 Form = Callable[[Any], Any]
 
-#: The table as printed: mapping → constant → its closed form.
+#: The table as printed: the closed form of each constant, by mapping.
 PRINTED: dict[str, dict[str, Form]] = {
     "arithmetic": {
         "alpha": lambda e: (1 + 2 * e) / 2,
@@ -52,7 +52,7 @@ PRINTED: dict[str, dict[str, Form]] = {
     },
 }
 
-#: The first line of the table: each constant from ε and α.
+#: The first line of the table: each constant as a function of ε and α.
 DEFINED: dict[str, Callable[[Any, Any], Any]] = {
     "alpha": lambda e, a: a,
     "beta": lambda e, a: 2 * a / (a - 2 * e),
@@ -67,7 +67,7 @@ BOUNDED = {"gamma": 1.5, "Gamma": 0.5}
 
 
 def measure(rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Compare the closed forms with the definitions, at 0 too, and look for the universal constants."""
+    """Compare the closed forms with the definitions, also at ε = 0, and compute the universal constants."""
     epsilon = np.arange(1, N_POINTS + 1) / (2 * (N_POINTS + 1))
     return [
         *rows_of("table-constants", _cells(epsilon)),
@@ -101,7 +101,7 @@ def _off(one: Any, other: Any) -> float:
 
 
 def _universal(mapping: str) -> dict[str, Any]:
-    """Find the largest γ(1-2ε)^(3/2) and Γ(1-2ε)^(1/2) for ε from 0 to close to 1/2."""
+    """Return the largest γ(1-2ε)^(3/2) and Γ(1-2ε)^(1/2) for ε from 0 to close to 1/2."""
     epsilon = np.append(np.arange(5000) / 10_000, 0.5 - 1e-6)
     constants = paper.constants(epsilon, mapping)
     found: dict[str, Any] = {"mapping": mapping}
@@ -112,7 +112,7 @@ def _universal(mapping: str) -> dict[str, Any]:
 
 
 def _at_zero() -> list[dict[str, Any]]:
-    """Evaluate definition, closed form and limit at ε = 0; None where there is no number."""
+    """Return definition, closed form and limit at ε = 0, or None if a value is not finite."""
     found = []
     with np.errstate(divide="ignore", invalid="ignore"):
         for mapping, forms in PRINTED.items():
@@ -194,7 +194,7 @@ def judge(tables: Tables) -> list[Finding]:
             checked(
                 f"there is a universal constant with {claim} for all four mappings",
                 max(each.values()) < 100,
-                f"the smallest such constant is {each[worst]:.4g}, set by {worst}; one by one "
+                f"the smallest such constant is {each[worst]:.4g}, for {worst}; one by one "
                 + ", ".join(f"{mapping} {value:.4g}" for mapping, value in each.items()),
             )
         )
@@ -210,7 +210,7 @@ def judge(tables: Tables) -> list[Finding]:
             "holds in part" if missing and len(closed) == len(at_zero) else "does not hold",
             f"at ε = 0 the definitions give 0/0 in {len(missing)} of {len(at_zero)} cells, those of "
             f"{', '.join(names)}; the closed forms give the limits in all {len(closed)}, for β {betas}",
-            "α vanishes at ε = 0 for these mappings, and so do the blocks: take the limits, and one block at least",
+            "for these mappings α is 0 at ε = 0, and so is the number of blocks: use the limits and at least one block",
         )
     )
     return found

@@ -1,4 +1,4 @@
-"""Means of random blocks of a long tensor, where it is."""
+"""Compute the means of random blocks of a long tensor, on its device."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from torch import Tensor
 
 
 def block_means(x: Tensor, n_blocks: int, *, generator: torch.Generator | None = None) -> Tensor:
-    """Average a long tensor in random blocks of one size.
+    """Return the means of random blocks of equal size of a long tensor.
 
     Parameters
     ----------
     x : Tensor
         Numbers, 1-D, on any device.
     n_blocks : int
-        Number of blocks (K); the rows that fill no block, fewer than K, are left out.
+        Number of blocks (K); rows that do not fit into equal blocks, fewer than K, are left out.
     generator : torch.Generator, optional
-        Seed, on the same device. By default torch's own.
+        Generator on the same device; torch's default generator by default.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """The descent of rankers and metrics on a device: `outvote.learning.descent` in torch, without waiting for the device.
 
-An epoch reads and writes tensors only: it draws its blocks on the device, and no number comes back to the host before
-the end, unless something asks for one every epoch (early stopping, callbacks, a progress bar).
+An epoch reads and writes tensors only: it draws its blocks on the device, and no number is copied to the host before
+the end, unless early stopping, a callback or a progress bar needs one in every epoch.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from outvote.torch.device.scaling import robust_scaling
 
 Array = NDArray[Any]
 
-#: Numbers that the gradients of the chosen blocks may hold together, one gradient a block.
+#: The most numbers in the gradients of the chosen blocks, one gradient per block.
 _MOST_GRADIENTS = 2**26
-#: Epochs from one projection of a metric to the next.
+#: Epochs between two projections of a metric.
 _PROJECT_EVERY = 8
 _NAMES: dict[type[Any], str] = {PairLogistic: "logistic", PairHinge: "hinge", ProductHinge: "product"}
 
 
 @dataclass(frozen=True)
 class DeviceProblem(Problem):
-    """A problem whose rows lie on a device; its risks are taken there."""
+    """A problem with rows on a device; its risks are computed there."""
 
     def median_risk(self, theta: Array, rng: np.random.Generator) -> float:
-        """Return the median of block risks, the median over a few deals: one may be unlucky."""
+        """Return the median of block risks, and of these the median over a few partitions, since one may be unlucky."""
         part = _part(self, rng)
         return float(part.median_risk(part.rows.like(theta)).item())
 
     def mean_losses(self, theta: Array, partners: Array, rows: Array | None = None) -> Array:
-        """Return the mean loss of some rows (by default all), each paired with all `partners`."""
+        """Return the mean loss of some rows (all by default), each paired with all `partners`."""
         form, design = _form(self, False), cast(DeviceRows, self.design)
         others = torch.as_tensor(partners, device=design.device)
         losses = to_host(form.mean_losses(form.scores(design.like(theta)), others))
@@ -57,7 +57,7 @@ class DeviceProblem(Problem):
 
 
 class Epochs:
-    """The epochs of one descent: parameter, history and counts, all of them on the device.
+    """The epochs of one descent, with parameter, history and counts on the device.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Epochs:
     first_epoch : int
         Number of the first epoch.
     recorder : callable, optional
-        `Recorder`, where steps are to be recorded and replayed.
+        A `Recorder`, if steps are captured and replayed.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Epochs:
         low, n_chosen = part.middle()
         most = max(1, _MOST_GRADIENTS // like.numel())
         self.n_taken = min(n_chosen, most)
-        # Where the middle blocks are too many every so manieth is taken, from a random one on: any of them will do.
+        # If there are too many middle blocks, every s-th is taken, from a random one on.
         self._places = low + torch.arange(self.n_taken, device=like.device) * n_chosen // self.n_taken
         self._slack = n_chosen // self.n_taken
         self.selected = torch.zeros((n_epochs, self.n_taken), dtype=torch.int32, device=like.device)
@@ -102,7 +102,7 @@ class Epochs:
         self._replays: dict[bool, Callable[[], None] | None] = {}
 
     def run(self, epoch: int) -> None:
-        """Run one epoch, and what is due in some epochs only."""
+        """Run one epoch, with the shuffle, projection and averaging that some epochs need."""
         since, n_epochs = epoch - self.first, self.settings.n_epochs
         if since % self.part.dealt.shuffle_every == 0:
             self.part.dealt.shuffle()
@@ -112,11 +112,11 @@ class Epochs:
             self.n_averaged += 1
 
     def _launch(self, project: bool) -> None:
-        """Step: launched the first time, which compiles and loads what it needs, recorded the second, then replayed."""
+        """Run a step: directly the first time, which compiles kernels, captured the second time, replayed later."""
         if self._recorder is not None and project in self._replays and self._replays[project] is None:
             try:
                 self._replays[project] = self._recorder(lambda: self.step(project))
-            except RuntimeError:  # too little memory, say: a recording keeps its own
+            except RuntimeError:  # for example too little memory, since a graph keeps its own
                 self._recorder, self._replays = None, {}
         replay = self._replays.setdefault(project, None)
         if replay is None:
@@ -125,7 +125,7 @@ class Epochs:
             replay()
 
     def step(self, project: bool = True) -> None:
-        """Deal, vote, choose and step; nothing here waits for the device, and nothing depends on the host."""
+        """Draw blocks, compute risks, choose blocks and step, without waiting for the device or using host values."""
         form, settings = self.part.form, self.settings
         scores, blocks = form.scores(self.theta), self.part.dealt.deal()
         ordered, order = form.risks(scores, blocks).sort()
@@ -162,12 +162,12 @@ class Part:
     clipped: bool
 
     def middle(self) -> tuple[int, int]:
-        """Return how many blocks lie below the chosen ones, and how many are chosen."""
+        """Return how many blocks have smaller risks than the chosen ones, and how many are chosen."""
         n_chosen = min(max(1, self.n_chosen), self.dealt.n_blocks)
         return (self.dealt.n_blocks - n_chosen) // 2, n_chosen
 
     def median_risk(self, theta: Tensor) -> Tensor:
-        """Return the median of block risks, the median over a few deals: one may be unlucky."""
+        """Return the median of block risks, and of these the median over a few partitions, since one may be unlucky."""
         scores, each = self.form.scores(theta), []
         for check in range(N_DRAWS):
             if check % self.dealt.shuffle_every == 0:
@@ -182,8 +182,8 @@ class DeviceDescent(Descent):
     """A descent on the device of its rows: `problem.design` is a `DeviceRows`.
 
     Without `held_out`, `callbacks` and `verbose` the host waits for the device at the end, and on CUDA once or twice at
-    the beginning, where epochs are recorded; with one of them it waits after every epoch. Only then does it notice that
-    a descent diverges. A metric is projected in every eighth epoch and at the end.
+    the beginning, when epochs are captured; with one of them it waits after every epoch. A divergence is noticed only
+    when the host waits. A metric is projected in every eighth epoch and at the end.
 
     Examples
     --------
@@ -238,7 +238,7 @@ class OnDevice(Backend):
     Parameters
     ----------
     device : str or torch.device
-        Where.
+        The device.
 
     Examples
     --------
@@ -254,7 +254,7 @@ class OnDevice(Backend):
         self._sent: tuple[Array, Tensor] | None = None
 
     def robust_scaling(self, x: Array, n_corrupt: int) -> tuple[Array, Array]:
-        """Return a centre and a scale for each column; the rows stay on the device until `rows` asks for them."""
+        """Return a centre and a scale for each column; the rows are kept on the device for `rows`."""
         self._sent = x, copied(x, self.device)
         return robust_scaling(self._sent[1], n_corrupt)
 
@@ -266,9 +266,9 @@ class OnDevice(Backend):
 
 
 def step_of(steps: Steps, direction: Tensor, risk: Callable[[], Tensor], length: Tensor) -> Tensor:
-    """Return what is taken off the parameter: `Steps.step`, without looking at a number.
+    """Return the step to subtract from the parameter, as `Steps.step`, without copying numbers to the host.
 
-    The risk is taken only if the rule needs it.
+    The risk is computed only if the rule needs it.
 
     Examples
     --------
@@ -284,12 +284,12 @@ def step_of(steps: Steps, direction: Tensor, risk: Callable[[], Tensor], length:
         factor = torch.minimum(length, risk() / norm) / norm
     else:
         factor = length / norm
-    factor = torch.where(norm < math.inf, factor, 1.0)  # NaN is not less either
+    factor = torch.where(norm < math.inf, factor, 1.0)  # the comparison is also false for NaN
     return torch.where(norm == 0, 0.0, factor) * direction
 
 
 def _part(problem: Problem, rng: np.random.Generator, use_fused: bool | None = None) -> Part:
-    """Put a problem onto the device of its rows, or say what works there."""
+    """Return a problem on the device of its rows, or raise an error if it does not run there."""
     rows, cell = cast(DeviceRows, problem.design), _only(problem.cells, cast(DeviceRows, problem.design).device)
     use_fused = fused.available(rows.tensor) if use_fused is None else use_fused
     form = _form(problem, use_fused, len(cell.samples[0]) // cell.n_blocks)
@@ -325,7 +325,7 @@ def _only(cells: Sequence[Cell], device: torch.device) -> Cell:
 
 
 def _comparable(targets: Array, kind: type[Any], rows: DeviceRows) -> Tensor:
-    """Return targets as the loss compares them: where their order alone counts, ranks keep the digits."""
+    """Return targets in a form that the loss can compare: ranks, without rounding, if only their order matters."""
     values = copied(targets, rows.device)
     if kind is ProductHinge:
         return values.to(rows.tensor.dtype)

@@ -1,10 +1,10 @@
-"""Kernels in Triton for what plain torch does in several passes; each has a plain form in `outvote.torch.device.risks`.
+"""Triton kernels for work that plain torch does in several passes; `outvote.torch.device.risks` has the plain forms.
 
-Triton comes with torch for CUDA. Where it is missing, or the numbers are not float32 on such a device, nothing here
-is used. The kernels need such a device: `tests/torch/test_gpu.py` compares each with its plain form there.
+Triton comes with torch for CUDA. The kernels are used only if it is installed and the rows are float32 on a CUDA
+device. `tests/torch/test_gpu.py` compares each kernel with its plain form on such a device.
 """
 
-# Triton reads annotations as code: kernels carry none but its own.
+# Triton reads annotations as code, so kernels have only Triton's own.
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False, disallow-untyped-decorators=False
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ try:
 except ImportError:
     triton = None
 
-#: Rows of a block whose pairs one program can go through.
+#: The most rows of a block whose pairs one program can process.
 MOST_PAIRED = 1024
-#: Rows of a block whose squared distances one program can hold.
+#: The most rows of a block whose squared distances one program can hold.
 MOST_SQUARED = 128
 _LOSSES = {"logistic": 0, "hinge": 1, "product": 2}
-#: Rows of a block, and blocks, that one program goes through in the kernels of pairs.
+#: Rows of a block, and blocks, that one program processes in the kernels of pairs.
 _ROWS, _LANES = 32, 32
 
 
 def available(x: Tensor) -> bool:
-    """Return whether the kernels take these rows.
+    """Return whether the kernels can be used for these rows.
 
     Examples
     --------
@@ -59,9 +59,9 @@ def pair_slopes(scores: Tensor, targets: Tensor, blocks: Tensor, loss: str) -> T
 
 
 def pull(x: Tensor, rows: Tensor, slopes: Tensor, clipped: bool) -> tuple[Tensor, Tensor]:  # pragma: no cover
-    """Return Σ_b slopes_bk·x[rows_bk] for each block k, and its length; only these rows are read.
+    """Return Σ_b slopes_bk·x[rows_bk] for each block k, and its norm; only these rows are read.
 
-    `rows` and `slopes` are (B, K). With `clipped`, what is not finite is 0; the length still tells.
+    `rows` and `slopes` are (B, K). With `clipped`, values that are not finite become 0, but the norm includes them.
     """
     (size, n_blocks), n_columns = rows.shape, x.shape[1]
     width = min(256, max(32, triton.next_power_of_2(n_columns)))
@@ -79,7 +79,7 @@ def metric_sums(x: Tensor, images: Tensor, classes: Tensor, blocks: Tensor) -> T
     size, n_blocks = blocks.shape
     sums = x.new_empty(n_blocks)
     side = max(16, triton.next_power_of_2(size))
-    # One warp to 32 rows: more of them wait for one another (9.5 ms against 5.4 on an H200).
+    # One warp for 32 rows: more warps wait for each other (9.5 ms against 5.4 on an H200).
     warps = min(8, max(1, side * side // 1024))
     with torch.cuda.device_of(x):
         _metric_sums[(n_blocks,)](
@@ -89,7 +89,7 @@ def metric_sums(x: Tensor, images: Tensor, classes: Tensor, blocks: Tensor) -> T
 
 
 def _gathered(scores: Tensor, targets: Tensor, blocks: Tensor, loss: str) -> tuple[Tensor, Tensor]:  # pragma: no cover
-    """Return scores (of "product": their sigmoids) and targets as the blocks hold them, (B, K)."""
+    """Return the scores (for "product", their sigmoids) and targets of the blocks, (B, K)."""
     s, y = (torch.empty(blocks.shape, dtype=each.dtype, device=each.device) for each in (scores, targets))
     with torch.cuda.device_of(scores):
         _gather[(triton.cdiv(blocks.numel(), 512),)](
@@ -117,7 +117,7 @@ if triton is not None:  # pragma: no cover
 
     @triton.jit
     def _own(s_of, y_of, n_blocks, size, ROWS: tl.constexpr, LANES: tl.constexpr):
-        """Return the rows and blocks of a program, which of them there are, where they lie, scores and targets."""
+        """Return rows and blocks of a program, the mask of those that exist, their places, scores and targets."""
         block = tl.program_id(0) * LANES + tl.arange(0, LANES)[None, :]
         row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)[:, None]
         inside = (row < size) & (block < n_blocks)
@@ -133,7 +133,7 @@ if triton is not None:  # pragma: no cover
 
     @triton.jit
     def _met(s_of, y_of, s, y, row, block, inside, n_blocks, size, step, LOSS: tl.constexpr):
-        """Return the gap to the rows so many places on, in a circle, and which way it is wrong."""
+        """Return the gap to the scores of the rows `step` places on, cyclically, and the sign of a wrong gap."""
         other = row + step
         at = tl.where(other < size, other, other - size).to(tl.int64) * n_blocks + block
         gap = s - tl.load(s_of + at, mask=inside, other=0)
@@ -144,7 +144,7 @@ if triton is not None:  # pragma: no cover
 
     @triton.jit
     def _pair_sums(s_of, y_of, sums, n_blocks, size, LOSS: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr):
-        """Every row meets the next half of its block."""
+        """Pair every row with the next half of its block, cyclically."""
         row, block, inside, _, s, y = _own(s_of, y_of, n_blocks, size, ROWS, LANES)
         total = tl.zeros((ROWS, LANES), dtype=tl.float32)
         for step in range(1, size // 2 + 1):
@@ -154,8 +154,8 @@ if triton is not None:  # pragma: no cover
                 cost = tl.where(margin > 0, margin, 0.0) + tl.log(1 + tl.exp(-tl.abs(margin)))
             else:
                 cost = 1 + turn * gap
-                cost = tl.where(cost <= 0, 0.0, cost)  # and NaN stays
-            total += tl.where(2 * step == size, 1.0, 2.0) * cost  # half a circle on, each pair comes from both ends
+                cost = tl.where(cost <= 0, 0.0, cost)  # NaN stays NaN
+            total += tl.where(2 * step == size, 1.0, 2.0) * cost  # at half a circle each pair occurs twice
         total = tl.sum(tl.where(inside, total, 0.0), axis=0)
         block = tl.program_id(0) * LANES + tl.arange(0, LANES)
         tl.store(sums + tl.program_id(1) * n_blocks + block, total, mask=block < n_blocks)
@@ -232,7 +232,7 @@ if triton is not None:  # pragma: no cover
         same = own[:, None] == own[None, :]
         square = tl.sum(tl.where(same, products, 0.0), axis=1)
         distance = square[:, None] + square[None, :] - products - tl.trans(products)
-        distance = tl.where(distance <= 0, 0.0, distance)  # and NaN stays
+        distance = tl.where(distance <= 0, 0.0, distance)  # NaN stays NaN
         group = tl.load(classes + number, mask=own < size, other=0)
         cost = 1 + tl.where(group[:, None] == group[None, :], 1.0, -1.0) * (distance - 2)
         cost = tl.where(cost <= 0, 0.0, cost)

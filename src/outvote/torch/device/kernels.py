@@ -1,8 +1,8 @@
 """Evaluate kernels on blocks of tensors that stay on their device.
 
-The functions without an underscore are the tensor forms that `outvote.kernels` names. They are written against the
-array API. Counts are exact; other values equal those of numpy up to rounding. Blocks whose values are so large or small
-that something may have overflowed are evaluated again on the host.
+The functions without an underscore are the tensor forms that `outvote.kernels` refers to. They use the array API.
+Counts are exact; other values equal those of numpy up to rounding. Blocks whose values are so large or small that
+a computation may have overflowed are evaluated again on the host.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _SIDE = 2048
 _ORDINARY = 1e200
 
 
-def means_of_tensor(x: Any, dealt: Partition) -> Any:
-    """Average each block in float64, where the rows are."""
+def means_of_tensor(x: Any, part: Partition) -> Any:
+    """Return the mean of each block in float64, computed on the device of the rows."""
     xp = namespace(x)
-    means = np.empty((len(dealt), *x.shape[1:]))
-    for blocks in blocks_by_size([dealt]):
-        means[blocks] = to_host(xp.sum(_stack(x, dealt, blocks), axis=1, dtype=xp.float64)) / dealt.sizes[blocks[0]]
+    means = np.empty((len(part), *x.shape[1:]))
+    for blocks in blocks_by_size([part]):
+        means[blocks] = to_host(xp.sum(_stack(x, part, blocks), axis=1, dtype=xp.float64)) / part.sizes[blocks[0]]
     return means
 
 
-def on_tensors(kernel: Kernel, rows: Sequence[Any], dealt: Sequence[Partition], grid: str) -> NDArray[np.float64]:
-    """Evaluate a U-statistic on blocks, on the device of the rows, and bring the values to the host."""
+def on_tensors(kernel: Kernel, rows: Sequence[Any], partitions: Sequence[Partition], grid: str) -> NDArray[np.float64]:
+    """Evaluate a U-statistic on blocks, on the device of the rows, and return the values on the host."""
     devices = {str(x.device) if is_tensor(x) else "the host" for x in rows}
     if len(devices) > 1:
         raise TypeError(f"the samples are on {' and '.join(sorted(devices))}: put them on one device")
@@ -50,12 +50,12 @@ def on_tensors(kernel: Kernel, rows: Sequence[Any], dealt: Sequence[Partition], 
             f"kernel {kernel.name!r} has no form for tensors on {devices.pop()}: pass x.cpu(), or one of "
             f"{', '.join(repr(name) for name, named in KERNELS.items() if named.tensor_form)}"
         )
-    values = np.empty(tuple(map(len, dealt)) if full else len(dealt[0]))
-    groups: Iterable[tuple[Indices, ...]] = ((blocks,) * len(rows) for blocks in blocks_by_size(dealt))
+    values = np.empty(tuple(map(len, partitions)) if full else len(partitions[0]))
+    groups: Iterable[tuple[Indices, ...]] = ((blocks,) * len(rows) for blocks in blocks_by_size(partitions))
     if full:
-        groups = itertools.product(*(blocks_by_size([part]) for part in dealt))
+        groups = itertools.product(*(blocks_by_size([part]) for part in partitions))
     for chosen in groups:
-        stacks = [_stack(x, part, blocks) for x, part, blocks in zip(rows, dealt, chosen, strict=True)]
+        stacks = [_stack(x, part, blocks) for x, part, blocks in zip(rows, partitions, chosen, strict=True)]
         found = to_host(form(*stacks))
         sizes = np.abs(found)
         unclear = np.nonzero(~((sizes < _ORDINARY) & (sizes > 1 / _ORDINARY)))
@@ -69,7 +69,7 @@ def on_tensors(kernel: Kernel, rows: Sequence[Any], dealt: Sequence[Partition], 
 
 
 def _stack(x: Any, part: Partition, blocks: Indices) -> Any:
-    """Take the rows of some blocks of one size, (blocks, size, …)."""
+    """Return the rows of some blocks of equal size, (blocks, size, …)."""
     if part.order is None and len(blocks) == len(part):
         return x[: len(part) * int(part.sizes[0])].reshape(len(part), -1, *x.shape[1:])
     numbers = part.stack(np.arange(len(x)), blocks)
@@ -96,7 +96,7 @@ def covariance(z: Any) -> Any:
 
 
 def _centred(z: Any) -> Any:
-    """Subtract the block mean; one of the rows is subtracted first, so that a large offset costs no digits."""
+    """Return the rows minus their block mean; one row is subtracted first, so that a large offset loses no digits."""
     z = _double(z)
     centred = z - z[:, :1]
     return centred - namespace(z).mean(centred, axis=1, keepdims=True)

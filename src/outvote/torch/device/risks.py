@@ -1,4 +1,4 @@
-"""Block risks and gradients of rankers and metrics: plain torch, with kernels in Triton (`fused.py`) where they run."""
+"""Block risks and gradients of rankers and metrics, in plain torch, or with Triton kernels (`fused.py`) if they run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch.nn.functional import embedding_bag
 
 from outvote.torch.device import fused
 
-#: Numbers that a strip of pairs, or the rows of some blocks, may hold: on the host, and elsewhere.
+#: The most numbers in a strip of pairs, or in the rows of some blocks, on the CPU and on a device.
 _MOST_HELD = 2**22, 2**28
-#: Columns of X·M formed at once, from the rows of M above their end.
+#: Columns of X·U computed at once.
 _COLUMNS = 128
-#: Below this share of the largest eigenvalue the sign of another is not sought.
+#: The sign of an eigenvalue below this share of the largest is not computed.
 _SMALLEST = {torch.float32: 1e-8, torch.float64: 1e-16}
 
 
@@ -36,7 +36,7 @@ class RankingPart:
         return self.x @ theta
 
     def risks(self, scores: Tensor, blocks: Tensor) -> Tensor:
-        """Return the mean loss over the pairs of each block; NaN is as bad as can be."""
+        """Return the mean loss over the pairs of each block; NaN becomes infinite."""
         size = len(blocks)
         if self.use_fused:
             total = fused.pair_sums(scores, self.y, blocks, self.loss)
@@ -51,7 +51,7 @@ class RankingPart:
         return risks.nan_to_num(math.inf, math.inf, -math.inf)
 
     def slopes(self, scores: Tensor, blocks: Tensor) -> Tensor:
-        """Return the derivative of each block's risk in the scores of its rows."""
+        """Return the derivative of each block's risk with respect to the scores of its rows."""
         size = len(blocks)
         if self.use_fused:
             slopes = fused.pair_slopes(scores, self.y, blocks, self.loss)
@@ -67,7 +67,7 @@ class RankingPart:
         return slopes * (2 / (size * (size - 1)))
 
     def gradient(self, scores: Tensor, blocks: Tensor, clipped: bool) -> Tensor:
-        """Return the mean gradient of some blocks; none pulls harder than the median of them if they are `clipped`."""
+        """Return the mean gradient of some blocks; with `clipped`, long gradients are cut to the median length."""
         slopes = self.slopes(scores, blocks)
         clipped = clipped and blocks.shape[1] >= 3
         if self.use_fused:
@@ -101,8 +101,8 @@ class MetricPart:
     """Block risks and gradients of a Mahalanobis metric.
 
     The scores of the rows are X·U with U upper triangular and U + Uᵀ = 2M, so that a block's squared distances follow
-    from the products of its rows with these: xᵀMy = (xᵀUy + yᵀUx)/2. That is half the work of X·M. M needs no root,
-    and need not be positive semi-definite all the time.
+    from the products of its rows and scores: xᵀMy = (xᵀUy + yᵀUx)/2. That is half the work of X·M. No root of M is
+    computed, and M need not be positive semi-definite in every epoch.
     """
 
     projects = True
@@ -111,7 +111,7 @@ class MetricPart:
         self.x, self.y, self.centred, self.use_fused = x, classes, centred, use_fused
 
     def scores(self, theta: Tensor) -> Tensor:
-        """Return X·U; what U has below its diagonal is not multiplied."""
+        """Return X·U; the zeros below the diagonal of U are mostly not multiplied."""
         upper, scores, n_columns = theta.triu() + theta.t().triu(1), torch.empty_like(self.x), len(theta)
         ends = range(n_columns, 0, -_COLUMNS)
         for end, low in zip(ends, (*ends[1:], 0), strict=True):
@@ -119,7 +119,7 @@ class MetricPart:
         return scores
 
     def risks(self, scores: Tensor, blocks: Tensor) -> Tensor:
-        """Return the mean loss over the pairs of each block; NaN is as bad as can be."""
+        """Return the mean loss over the pairs of each block; NaN becomes infinite."""
         size, n_blocks = blocks.shape
         if self.use_fused:
             total = fused.metric_sums(self.x, scores, self.y, blocks)
@@ -128,13 +128,13 @@ class MetricPart:
             step = max(1, _held(self.x) // (size * max(size, self.x.shape[1])))
             for low in range(0, n_blocks, step):
                 _, sign, distance = self._pairs(scores, blocks[:, low : low + step])
-                # a row costs nothing with itself: 1 + (0 - 2) < 0
+                # a row paired with itself has loss 0, since 1 + (0 - 2) < 0
                 total[low : low + step] = (1 + sign * (distance - 2)).clamp(min=0).sum((1, 2))
         risks = total / (size * (size - 1))
         return risks.nan_to_num(math.inf, math.inf, -math.inf)
 
     def gradient(self, scores: Tensor, blocks: Tensor, clipped: bool) -> Tensor:
-        """Return the mean gradient of some blocks; none pulls harder than the median of them if they are `clipped`."""
+        """Return the mean gradient of some blocks; with `clipped`, long gradients are cut to the median length."""
         size, n_blocks = blocks.shape
         x, sign, distance = self._pairs(scores, blocks)
         weights = torch.where(1 + sign * (distance - 2) > 0, sign, 0.0)
@@ -167,10 +167,10 @@ class MetricPart:
         return torch.cat(parts)
 
     def _pairs(self, scores: Tensor, blocks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the rows of each block, +1 inside a class and -1 across, and squared distances: (K, B, ·)."""
+        """Return the rows of each block, signs (+1 inside a class, -1 across), and squared distances: (K, B, ·)."""
         rows = blocks.t()
         x, p, classes = self.x[rows], scores[rows], self.y[rows]
-        if not self.centred:  # far from 0 the products lose the digits that tell rows apart
+        if not self.centred:  # far from 0 the products lose the digits in which rows differ
             x, p = x - x.mean(1, keepdim=True), p - p.mean(1, keepdim=True)
         products = x @ p.mT
         own = products.diagonal(0, 1, 2)
@@ -180,7 +180,7 @@ class MetricPart:
 
 
 def clip_weights(norms: Tensor) -> Tensor:
-    """Return what each of several gradients counts for when none is to pull harder than the median of them.
+    """Return the weights of gradients in their mean if none is to be longer than their median length.
 
     Examples
     --------
@@ -196,10 +196,10 @@ def clip_weights(norms: Tensor) -> Tensor:
 
 
 def nearest_psd(matrix: Tensor) -> Tensor:
-    """Return the nearest positive semi-definite matrix, (M + |M|)/2, by products alone.
+    """Return the nearest positive semi-definite matrix, (M + |M|)/2, by matrix products.
 
-    |M| = M·sign(M), and the sign comes from the Newton-Schulz iteration Y ← ρY·(3 - (ρY)²)/2, which takes every
-    eigenvalue to ±1. Eigenvalues (`torch.linalg.eigh`) would make the host wait.
+    |M| = M·sign(M), and the sign is computed by the Newton-Schulz iteration Y ← ρY·(3 - (ρY)²)/2, under which every
+    eigenvalue tends to ±1. Eigenvalues (`torch.linalg.eigh`) would make the host wait.
 
     Examples
     --------
@@ -212,16 +212,16 @@ def nearest_psd(matrix: Tensor) -> Tensor:
     for scale in _scales(_SMALLEST[matrix.dtype]):
         scaled = scale * sign
         sign = torch.addmm(scaled, scaled @ scaled, scaled, beta=1.5, alpha=-0.5)
-        sign = (sign + sign.t()) / 2  # rounding must not bring in imaginary eigenvalues, which grow for ever
+        sign = (sign + sign.t()) / 2  # rounding errors must not cause imaginary eigenvalues, which would grow
     found = (matrix + matrix @ sign) / 2
     return (found + found.t()) / 2
 
 
 def _scales(smallest: float) -> list[float]:
-    """Return factors ρ under which the iteration takes [smallest, 1] to 1.
+    """Return factors ρ with which the iteration maps [smallest, 1] to 1.
 
-    ρ² = 3/(1 + l + l²) makes the ends of [l, 1] meet. It is held back to l ≥ 0.1: the optimal one would throw the
-    largest eigenvalues down to the smallest and lose their digits.
+    ρ² = 3/(1 + l + l²) maps both ends of [l, 1] to the same value. It is computed with l ≥ 0.1: the optimal factor
+    would map the largest eigenvalues to the smallest and lose their digits.
     """
     scales, low = [], smallest
     while low < 1 - 1e-9:
@@ -240,7 +240,7 @@ def _held(like: Tensor) -> int:
 
 
 def _strips(size: int, stack: Tensor) -> list[tuple[int, int]]:
-    """Cut the rows of blocks into strips whose pairs with all rows may be held at once."""
+    """Return strips of the rows of blocks that are small enough to hold their pairs with all rows at once."""
     step = max(1, _held(stack) // max(1, stack.numel()))
     return [(low, min(low + step, size)) for low in range(0, size, step)]
 
@@ -273,7 +273,7 @@ def _product_slope(s: Tensor, t: Tensor, y: Tensor, z: Tensor) -> Tensor:
 
 
 _PairForm = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-#: What a pair costs, and how that moves with its first score (for "product": with its sigmoid).
+#: The loss of a pair, and its derivative with respect to the first score (for "product", to its sigmoid).
 _PAIR_FORMS: dict[str, tuple[_PairForm, _PairForm]] = {
     "logistic": (_logistic, _logistic_slope),
     "hinge": (_hinge, _hinge_slope),

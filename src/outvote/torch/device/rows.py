@@ -1,4 +1,4 @@
-"""Rows on a device: centred and scaled there once, dealt there into blocks."""
+"""Rows on a device, which are centred, scaled and put into blocks there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 def device_of(device: Any) -> torch.device:
-    """Return the device that a name means, or say why there is none.
+    """Return the device with this name, or raise an error if it cannot be used.
 
     Examples
     --------
@@ -49,16 +49,16 @@ def copied(x: Array, device: Any) -> Tensor:
 
 
 class DeviceRows(ScaledRows):
-    """Scaled rows that lie on a device, centred and scaled there once.
+    """Scaled rows on a device, centred and scaled there once.
 
     Parameters
     ----------
     x, centre, scale : ndarray
         As for `ScaledRows`.
     device : str or torch.device
-        Where they go.
+        The device of the rows.
     sent : Tensor, optional
-        `x` on that device, where it lies there already: it is taken over and scaled.
+        `x` on that device, if it is there already: this tensor is scaled in place.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class DeviceRows(ScaledRows):
         return (self.tensor @ self.like(weights)).cpu().numpy().astype(np.float64, copy=False)
 
     def distances(self) -> Array:
-        """Return how far each row lies from the centre, in scales."""
+        """Return the distance of each row from the centre, in units of the scales."""
         return torch.linalg.vector_norm(self.tensor, dim=1).cpu().numpy().astype(np.float64)
 
     def like(self, values: Array) -> Tensor:
@@ -90,11 +90,11 @@ class DeviceRows(ScaledRows):
 
 
 class Dealt:
-    """Rows dealt into blocks on a device: permuted now and then, turned in between.
+    """Puts rows into blocks on a device: rows are permuted in some epochs, and rotated in the others.
 
-    The permuted rows are cut into B stretches of K, one row of each for every block, and each stretch is turned by an
-    offset of its own: any two rows of different stretches meet with chance 1/K, at the price of drawing B numbers
-    instead of n.
+    The permuted rows are cut into B stretches of K rows, which give one row to every block, and each stretch is rotated
+    by a random offset. Two rows of different stretches are then in the same block with probability 1/K, and only B
+    numbers are drawn instead of n.
 
     Examples
     --------
@@ -110,10 +110,10 @@ class Dealt:
         self.shuffle_every = 1 if len(rows) <= FEW_ROWS else PERMUTE_EVERY
         self._steps = torch.arange(n_blocks, device=rows.device)
         used = rows[: self.size * n_blocks].view(self.size, n_blocks)
-        self._twice = used.repeat(1, 2)  # to turn without a remainder
+        self._twice = used.repeat(1, 2)  # twice in a row, so that a rotation needs no remainder
 
     def shuffle(self) -> None:
-        """Permute the rows anew."""
+        """Permute the rows at random."""
         dealt = deal_blocks(len(self.rows), self.n_blocks, device=self.rows.device, generator=self.generator)
         order = self.rows.index_select(0, dealt.view(-1)).view(self.size, self.n_blocks)
         torch.cat([order, order], dim=1, out=self._twice)

@@ -1,4 +1,4 @@
-"""Centres and scales of columns on a device: `outvote.learning.scaling.robust_scaling`, many columns at a time."""
+"""Centre and scale columns on a device, as `outvote.learning.scaling.robust_scaling`, many columns at a time."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from torch import Tensor
 
 Array = NDArray[Any]
 
-#: Numbers sorted at once: on a device a sort needs room for several times as many.
+#: Numbers sorted at once: on a device a sort needs several times their memory.
 _SORTED = 2**26
 
 
 def robust_scaling(x: Tensor, n_corrupt: int) -> tuple[Array, Array]:
-    """Return a centre and a scale for each column of rows that lie on a device.
+    """Return a centre and a scale for each column of rows on a device.
 
     Parameters
     ----------
     x : Tensor of shape (n_rows, n_columns)
         Rows.
     n_corrupt : int
-        How many of them may be corrupt.
+        How many rows may be corrupt.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def _of_columns(x: Tensor, n_corrupt: int) -> tuple[Tensor, Tensor]:
 
 
 def _quantile(ordered: Tensor, share: float) -> Tensor:
-    """Return a quantile of sorted rows, between the two nearest values."""
+    """Return a quantile of sorted rows, interpolated between the two nearest values."""
     place = share * (ordered.shape[1] - 1)
     below = int(np.floor(place))
     above = min(below + 1, ordered.shape[1] - 1)
