@@ -483,13 +483,3 @@ def test_exit_codes_of_real_processes(dirty, tmp_path):
     single = outvote_command("mean", tmp_path / "x.csv", "--value", "v")
     assert single.returncode == 1
     assert single.stderr.startswith("outvote: ")
-
-
-def test_help_loads_nothing_heavy():
-    code = (
-        "import sys\nfrom typer.testing import CliRunner\nfrom outvote.cli.commands import app\n"
-        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
-        "print([name for name in ('numpy', 'scipy', 'duckdb', 'pyarrow', 'matplotlib') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout == "[]\n", done.stderr

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -262,17 +260,6 @@ def assert_told_apart_in_grey(ax):
     named = [one for one in ax.lines if not one.get_label().startswith("_") and one.get_linestyle() != "None"]
     styles = [(one._dash_pattern[1] and tuple(one._dash_pattern[1]), one.get_linewidth()) for one in named]
     assert len(set(styles)) == len(styles)
-
-
-def test_importing_the_pictures_does_not_import_matplotlib():
-    code = "import outvote.plotting, json, sys; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert {"matplotlib", "scipy", "pandas"}.isdisjoint(json.loads(done.stdout))
-
-
-def test_every_public_name_is_there():
-    for name in plotting.__all__:
-        assert hasattr(plotting, name)
 
 
 # --- the paper's constants ---
@@ -669,12 +656,6 @@ def test_a_one_sided_interval_reaches_the_edge():
 def test_a_sensitivity_that_makes_no_sense(changes, message):
     with pytest.raises(ValueError, match=message):
         SensitivityDisplay.from_sensitivity(sensitivity_result(**changes))
-
-
-def test_new_pictures_are_saved_and_closed(tmp_path):
-    for i, display in enumerate((EnvelopeDisplay.from_mappings(), AdmissibleDisplay.from_limits())):
-        plotting.save(display.plot().figure_, tmp_path / f"{i}.png")
-    assert not plt.get_fignums()
 
 
 def test_panels_without_matplotlib(monkeypatch):
