@@ -269,9 +269,11 @@ def test_impossible_assumptions_raise(make, message):
 
 
 @pytest.mark.parametrize("value", ["1", True, None, [1.0], 1j])
-def test_non_numeric_sd_raises(value):
+def test_non_numeric_parameters_raise(value):
     with pytest.raises(TypeError, match="sd="):
         FiniteVariance(value)
+    with pytest.raises(TypeError, match="low="):
+        Bounded(value, 0)
 
 
 def test_descriptions():

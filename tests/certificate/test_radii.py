@@ -130,6 +130,20 @@ def test_invalid_arguments_of_radius_raise(change, message):
         radius(**{**ONE, "confidence": 0.95, **change})
 
 
+def test_invalid_assumptions_and_block_sizes_raise():
+    blocks = {"n_blocks": 41, "n_corrupt": 5, "block_size": 10, "confidence": 0.95}
+    with pytest.raises(TypeError, match="assume=None must be an assumption"):
+        radius(**blocks, assume=None)
+    for size in (2.5, "a"):
+        with pytest.raises(TypeError, match=r"block_size=.* must be a whole number"):
+            radius(**(blocks | {"block_size": size}), assume=UNIT)
+
+
+def test_degree_may_be_a_number():
+    blocks = {"n_blocks": 41, "n_corrupt": 5, "block_size": 10, "confidence": 0.95, "assume": UNIT}
+    assert radius(**blocks, degrees=2) == radius(**blocks, degrees=(2,))
+
+
 def test_expected_error_is_the_integral_of_the_failure_probability():
     n, m = 31, 11
     t = np.linspace(1e-6, 60, 2_000_001)

@@ -278,6 +278,8 @@ def test_contamination_per_sample():
     assert result.plan.n_corrupt == (10, 3)
     assert result.plan.holds
     assert result.estimate == pytest.approx(clean, abs=0.08)
+    arrays = ov.u_statistic(x, y, kernel="auc", contamination=np.array([2, 3]), n_blocks=np.array([11, 13]))
+    assert (arrays.plan.n_blocks, arrays.plan.n_corrupt) == ((11, 13), (2, 3))
 
 
 def test_three_samples():

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import betainc, betaincinv, gammaincinv, gammaln
+from scipy.special import betainc, betaincinv, gammaln
 
 import outvote as ov
-from outvote.estimate.scales import _median_of_normal_variance
 from outvote.votes import binomial, log_binomial_tail, median_radius, p_star
 
 
@@ -91,10 +90,3 @@ def test_radii_are_the_same_before_and_after(unloaded):
     before = found()
     unloaded.undo()
     np.testing.assert_allclose(before, found(), rtol=1e-11)
-
-
-@pytest.mark.parametrize("size", [2, 3, 4, 10, 23, 1000, 10**5, 10**7])
-def test_the_median_of_a_normal_variance(size):
-    assert _median_of_normal_variance(size) == pytest.approx(
-        2 * gammaincinv((size - 1) / 2, 0.5) / (size - 1), rel=1e-11
-    )
