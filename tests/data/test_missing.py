@@ -9,8 +9,6 @@ from outvote.data.missing import screen
 NAN, INF = float("nan"), float("inf")
 
 
-# --- NaN and infinities -------------------------------------------------------------------------------------
-
 COLUMN = np.array([1.0, NAN, 3.0, INF, 5.0, -INF, 7.0])
 TABLE = np.array([[1.0, 2.0], [NAN, 4.0], [5.0, INF], [7.0, 8.0], [NAN, -INF]])
 

@@ -173,9 +173,6 @@ def test_verdicts_add_up(verdicts, together):
     assert Outcome("e", "t", "w", {}, {}, findings).verdict == together
 
 
-# --- the command --------------------------------------------------------------------------------------------
-
-
 def outvote(*arguments, **options):
     command = [sys.executable, "-m", "outvote", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, **options)
