@@ -31,6 +31,13 @@ def test_medians_of_counts(n_each):
     np.testing.assert_array_equal(both(medians_of_counts, counts), np.median(counts, axis=1))
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 63, 1000])
+def test_histograms_equal_bincount(size):
+    values = np.random.default_rng(size).integers(0, 17, size=(3, size)).astype(np.uint8)
+    expected = [np.bincount(row, minlength=17) for row in values]
+    np.testing.assert_array_equal(compiled.histograms(values, 17), expected)
+
+
 # --- partitions -----------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import outvote as ov
 from outvote.blocks.partition import draw
 from outvote.estimate import block_values, u_statistic
-from outvote.votes import medians_of_counts
 
 matplotlib.use("Agg")
 
@@ -371,26 +370,3 @@ def test_one_call_equals_one_call_per_column(n_rows, n_columns, n_blocks, name, 
     check_columns(
         *samples, kernel=name, contamination=0, n_blocks=n_blocks, grid=grid, remainder=remainder, partition=kind
     )
-
-
-@settings(max_examples=200)
-@given(
-    counts=st.integers(1, 60).flatmap(
-        lambda n: st.lists(st.lists(st.integers(0, 40), min_size=n, max_size=n), min_size=1, max_size=4)
-    ),
-    dtype=st.sampled_from([np.uint8, np.uint16, np.int64]),
-)
-def test_medians_of_counts(counts, dtype):
-    values = np.array(counts, dtype=dtype)
-    np.testing.assert_array_equal(medians_of_counts(values), np.median(counts, axis=1))
-    grids = np.stack([values, values[:, ::-1]], axis=1)
-    for layout in (grids, grids.swapaxes(1, 2), np.asfortranarray(grids)):
-        np.testing.assert_array_equal(medians_of_counts(layout), np.median(layout, axis=(1, 2)))
-
-
-def test_compiled_histograms_equal_bincount():
-    compiled = pytest.importorskip("outvote._numba.functions")
-    for size in (1, 2, 3, 4, 5, 63, 1000):
-        values = np.random.default_rng(size).integers(0, 17, size=(3, size)).astype(np.uint8)
-        expected = [np.bincount(row, minlength=17) for row in values]
-        np.testing.assert_array_equal(compiled.histograms(values, 17), expected)
