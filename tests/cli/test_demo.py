@@ -1,3 +1,5 @@
+"""The demonstration: its table, its figure, and the error without rich."""
+
 import builtins
 import sys
 
@@ -7,7 +9,7 @@ import pytest
 from outvote.cli import demo
 
 
-def test_the_demonstration_prints_a_table_and_saves_a_figure(tmp_path, capsys):
+def test_demo_prints_a_table_and_saves_a_figure(tmp_path, capsys):
     figure = tmp_path / "new folder" / "demo.png"
     demo.main(["--figure", str(figure)])
     printed = capsys.readouterr().out
@@ -17,7 +19,7 @@ def test_the_demonstration_prints_a_table_and_saves_a_figure(tmp_path, capsys):
     assert [path.name for path in figure.parent.iterdir()] == ["demo.png"]
 
 
-def test_outvote_is_the_nearest_to_the_truth():
+def test_robust_mean_is_nearest_to_the_truth():
     clean, spoiled = demo.spoil()
     assert len(spoiled.rows) == 11
     rows, robust = demo.answers(clean, spoiled.data)
@@ -27,7 +29,7 @@ def test_outvote_is_the_nearest_to_the_truth():
     assert np.array_equal(np.flatnonzero(spoiled.data != clean), spoiled.rows)
 
 
-def test_a_missing_package_gives_the_command_that_installs_it(monkeypatch, tmp_path):
+def test_missing_rich_raises_with_the_install_command(monkeypatch, tmp_path):
     real = builtins.__import__
 
     def without_rich(name, *args, **kwargs):
