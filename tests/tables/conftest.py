@@ -1,6 +1,8 @@
-"""A Dask cluster of two workers, and files for it."""
+"""A Dask cluster of two workers, files for it, and a check of temporary files."""
 
+import gc
 import logging
+import tempfile
 
 import pytest
 
@@ -39,3 +41,15 @@ def files(tmp_path_factory):
     from dask_rows import rows, write
 
     return write(tmp_path_factory.mktemp("files"), rows())
+
+
+@pytest.fixture
+def nothing_left_behind(tmp_path, monkeypatch):
+    """Give every test a folder for temporary files, which is empty when it is over."""
+    folder = tmp_path / "temporary files"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield
+    if any(folder.iterdir()):  # in a long run of tests it takes its time to collect
+        gc.collect()
+    assert list(folder.iterdir()) == []
