@@ -1,6 +1,4 @@
-"""The paper's ranking and metric learning experiments, in short; OUTVOTE_THEORY=long runs all fifty seeds."""
-
-import os
+"""The paper's ranking and metric learning experiments: a few short runs, or twenty full ones (marked slow)."""
 
 import numpy as np
 import pytest
@@ -10,12 +8,16 @@ import outvote as ov
 from outvote.learning.losses import PairLogistic
 from outvote.paper.experiments import learning
 
-LONG = os.environ.get("OUTVOTE_THEORY") == "long"
+
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["short", "long"])
+def long(request):
+    """Whether to do twenty runs with all their epochs."""
+    return request.param
 
 
-def seeds(few: int) -> range:
-    """Return the seeds of all fifty runs, or of a few."""
-    return range(50 if LONG else few)
+def seeds(long: bool, few: int) -> range:
+    """Return the seeds of all runs, or of a few."""
+    return range(20 if long else few)
 
 
 def ranking(name: str, seed: int, *shares: float | None):
@@ -32,10 +34,10 @@ def logistic_loss(model, test) -> float:
 
 
 @pytest.mark.parametrize(("name", "published"), [("boston", 0.36), ("wine", 0.74)])
-def test_algorithm_1_gives_the_published_losses(name, published):
+def test_algorithm_1_gives_the_published_losses(name, published, long):
     sane, dirty = [], []
-    epochs = learning.SETTINGS[name].epochs // (1 if LONG or name == "wine" else 2)
-    for seed in seeds(4):
+    epochs = learning.SETTINGS[name].epochs // (1 if long or name == "wine" else 2)
+    for seed in seeds(long, 4):
         rows, test, (spoiled, bad) = ranking(name, seed)
         model = learning.descent(name, "MoU-GD", max_iter=epochs, random_state=seed)
         sane.append(learning.model_loss(name, model.fit(*rows), test))
@@ -46,9 +48,9 @@ def test_algorithm_1_gives_the_published_losses(name, published):
 
 
 @pytest.mark.parametrize(("name", "published"), [("boston", 0.35), ("wine", 0.73)])
-def test_plain_descent_gives_the_published_losses_on_sane_rows_and_larger_ones_on_contaminated_rows(name, published):
+def test_plain_descent_gives_the_published_losses_and_is_harmed_by_outliers(name, published, long):
     sane, dirty = [], []
-    for seed in seeds(2):
+    for seed in seeds(long, 2):
         rows, test, (spoiled, _) = ranking(name, seed)
         plain = learning.descent(name, "GD", max_iter=learning.SETTINGS[name].epochs // 4, random_state=seed)
         sane.append(learning.model_loss(name, plain.fit(*rows), test))
@@ -60,10 +62,10 @@ def test_plain_descent_gives_the_published_losses_on_sane_rows_and_larger_ones_o
 
 
 @pytest.mark.parametrize(("name", "near"), [("boston", 0.02), ("wine", 0.03)])
-def test_the_default_stays_near_its_loss_on_clean_rows(name, near):
+def test_default_stays_near_its_loss_on_clean_rows(name, near, long):
     """At the paper's contamination and at 10 %, from 0 and in raw columns: a failure is 1.5 times the clean median."""
     clean, found, spread = [], {"paper": [], "raw": [], "tenth": []}, []
-    for seed in seeds(2 if name == "boston" else 1):
+    for seed in seeds(long, 2 if name == "boston" else 1):
         rows, test, few, tenth = ranking(name, seed, None, 0.1)
         rng = np.random.default_rng(seed)
         units = 10.0 ** rng.uniform(-3, 3, size=rows[0].shape[1])
@@ -82,15 +84,15 @@ def test_the_default_stays_near_its_loss_on_clean_rows(name, near):
     assert np.min(spread) > 0.97
 
 
-def test_metric_learning_on_iris_gives_the_published_losses():
+def test_metric_learning_on_iris_gives_the_published_losses(long):
     losses, areas = {}, []
-    for seed in seeds(2):
+    for seed in seeds(long, 2):
         rng = np.random.default_rng([seed, 8])
         sane, test = learning.split("iris", rng)
         dirty, bad = learning.spoil("iris", rng, sane)
         descents = {
-            "GD": learning.descent("iris", "GD", max_iter=1000 if LONG else 150, random_state=seed),
-            "MoU": learning.descent("iris", "MoU-GD", max_iter=1000 if LONG else 500, random_state=seed),
+            "GD": learning.descent("iris", "GD", max_iter=1000 if long else 150, random_state=seed),
+            "MoU": learning.descent("iris", "MoU-GD", max_iter=1000 if long else 500, random_state=seed),
         }
         models = {
             f"{name} {kind}": (model, rows)
@@ -102,10 +104,10 @@ def test_metric_learning_on_iris_gives_the_published_losses():
         for name, (model, rows) in models.items():
             losses.setdefault(name, []).append(learning.model_loss("iris", model.fit(*rows), test))
         areas.append(roc_auc_score(bad, model.outlier_scores_))
-    assert np.mean(areas) > (0.97 if LONG else 0.95)
+    assert np.mean(areas) > (0.97 if long else 0.95)
     means = {name: np.mean(values) for name, values in losses.items()}
     # Thirty test rows: one run differs from the next by .09, so that a few runs say little about the mean.
-    near = 0.04 if LONG else 0.15
+    near = 0.04 if long else 0.15
     assert means["GD sane"] == pytest.approx(0.200, abs=near)
     assert means["MoU sane"] == pytest.approx(0.259, abs=near)
     assert means["MoU dirty"] == pytest.approx(0.240, abs=near)
@@ -114,11 +116,11 @@ def test_metric_learning_on_iris_gives_the_published_losses():
     assert np.all(np.array(losses["default"]) < 1.5 * np.array(losses["default sane"]))
 
 
-def test_thirty_rows_of_iris_are_too_few_to_compare_splits():
+def test_losses_on_thirty_rows_of_iris_vary_between_splits(long):
     """Even a metric learnt on the test rows themselves differs by 1.5 times between splits: compare within a split."""
-    tests = [learning.split("iris", np.random.default_rng([seed, 8]))[1] for seed in seeds(20)]
+    tests = [learning.split("iris", np.random.default_rng([seed, 8]))[1] for seed in seeds(long, 20)]
     models = [
-        learning.descent("iris", "GD", max_iter=1000 if LONG else 200, random_state=0).fit(*test) for test in tests
+        learning.descent("iris", "GD", max_iter=1000 if long else 200, random_state=0).fit(*test) for test in tests
     ]
     losses = [learning.model_loss("iris", model, test) for model, test in zip(models, tests, strict=True)]
     assert np.mean(losses > 1.5 * np.median(losses)) > 0.05
