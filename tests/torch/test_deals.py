@@ -1,4 +1,4 @@
-"""Long tensors dealt in one pass."""
+"""Partitions of long tensors, drawn in one pass."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def seeded(seed=0):
     spread=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_every_row_is_dealt_once_and_blocks_have_one_size(n_rows, n_blocks, spread, seed):
+def test_every_row_is_in_one_block_and_sizes_are_balanced(n_rows, n_blocks, spread, seed):
     n_blocks = min(n_blocks, n_rows)
     deal = Deal(n_rows, n_blocks, torch.device("cpu"), seeded(seed), spread)
     labels = deal.labels
@@ -39,7 +39,7 @@ def test_every_row_is_dealt_once_and_blocks_have_one_size(n_rows, n_blocks, spre
 
 
 @pytest.mark.parametrize(("n_rows", "n_blocks"), [(300_000, 101), (1_000_000, 20_001), (400_000, 16_000)])
-def test_rows_do_not_always_meet(n_rows, n_blocks):
+def test_two_rows_share_a_block_about_as_often_as_by_chance(n_rows, n_blocks):
     """Two rows are in one block about as often as if they were dealt at random; near ones seldom."""
     rng = np.random.default_rng(0)
     pairs = rng.integers(n_rows, size=(2, 20_000))
@@ -52,7 +52,7 @@ def test_rows_do_not_always_meet(n_rows, n_blocks):
 
 
 @pytest.mark.parametrize("period", [2, 32, 256, 1024, 101])
-def test_periods_do_not_widen_the_block_means(period):
+def test_periodic_rows_do_not_widen_the_block_means(period):
     n_rows, n_blocks = 2**20, 101
     x = torch.randn(period, generator=seeded(), dtype=torch.float64).repeat(n_rows // period + 1)[:n_rows]
     mixed = x[torch.randperm(n_rows, generator=seeded(1))]
@@ -63,7 +63,7 @@ def test_periods_do_not_widen_the_block_means(period):
     assert spreads[0] <= 1.3 * spreads[1]
 
 
-def test_sorted_rows_bring_block_means_closer():
+def test_sorted_rows_do_not_widen_the_block_means():
     x = torch.sort(torch.randn(2**20, generator=seeded(), dtype=torch.float64)).values
     for n_blocks in (101, 20_001):
         means = block_means(x, n_blocks, generator=seeded())
@@ -71,13 +71,13 @@ def test_sorted_rows_bring_block_means_closer():
         assert abs(means.median() - x.mean()) < 0.02
 
 
-def test_float32_is_added_in_float64():
+def test_float32_is_summed_in_float64():
     x = (torch.randn(300_000, generator=seeded()) + 1e4).float()
     means = block_means(x, 101, generator=seeded())
     np.testing.assert_allclose(means, block_means(x.double(), 101, generator=seeded()), rtol=1e-14)
 
 
-def test_what_cannot_be_dealt():
+def test_invalid_arguments_raise():
     with pytest.raises(ValueError, match=r"shape \(2, 3\)"):
         block_means(torch.zeros(2, 3), 1)
     with pytest.raises(ValueError, match="n_blocks=11 must be between 1 and the 10 rows"):
@@ -86,7 +86,7 @@ def test_what_cannot_be_dealt():
         Deal(2**33, 2**31 + 1, torch.device("meta"))
 
 
-def test_steps_meet_every_number():
+def test_steps_are_coprime_to_the_number_of_rows():
     for n in (1, 2, 6, 97, 5000):
         for unit in _units(n, torch.device("cpu"))[:5].tolist():
             assert sorted(unit * k % n for k in range(n)) == list(range(n))
