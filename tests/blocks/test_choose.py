@@ -157,7 +157,7 @@ def test_plans_of_two_samples_keep_a_clean_majority(method, grid):
     assert planned >= 10
 
 
-# --- a mapping of one's own ---------------------------------------------------------------------------------
+# --- user mappings ------------------------------------------------------------------------------------------
 
 
 def test_callable_mapping_is_evaluated_exactly():
@@ -293,7 +293,7 @@ def test_long_sample_compensates_for_a_short_one():
     assert plan_blocks((30, 2000), (14, 1)).holds
 
 
-# --- refusals -----------------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 
 def test_error_names_the_largest_contamination():

@@ -88,7 +88,7 @@ def embedded(path):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text)[1])
 
 
-# ---------------------------------------------------------------- what is computed
+# ---------------------------------------------------------------- curves and sentences
 
 
 @pytest.mark.parametrize("assume", [ov.FiniteVariance(2.5), None])
@@ -252,7 +252,7 @@ def test_numeric_variants_are_named_with_their_column(tmp_path):
     assert f"arm 1 minus arm 0 is {b.mean() - a.mean():.2f}." in page
 
 
-# ---------------------------------------------------------------- as text
+# ---------------------------------------------------------------- page as text
 
 
 def test_page_contains_the_printed_sentences(folder):
@@ -296,7 +296,7 @@ def test_colours_have_enough_contrast():
     check_colours("outvote.cli.report", ("text", "muted", "link", "robust", "plain", "holds", "open"))
 
 
-# ---------------------------------------------------------------- mistakes
+# ---------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_failed_write_keeps_the_old_page(folder, tmp_path, monkeypatch):
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"x.html": "before"}
 
 
-# ---------------------------------------------------------------- in a browser
+# ---------------------------------------------------------------- page in a browser
 
 
 def move(page, count, place=0):

@@ -264,7 +264,7 @@ def test_interval_contains_the_estimate(alternative):
         assert result.interval.low <= result.estimate <= result.interval.high
 
 
-# --- what is refused -----------------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------------------
 
 
 def test_relative_difference_to_zero_raises():

@@ -131,7 +131,7 @@ def test_repr_abbreviates_many_columns():
     assert ov.mean(normal((50, 2, 2)), contamination=1, rng=0).names is None
 
 
-# --- sentences --------------------------------------------------------------------------------------------
+# --- explanations -----------------------------------------------------------------------------------------
 
 
 def test_explain_contains_answer_plan_and_seed(mean):
@@ -166,7 +166,7 @@ def test_explain_quotes_the_note_of_the_certificate(mean, provenance):
         assert f"({provenance} " in repr(without)
 
 
-# --- the object ---------------------------------------------------------------------------------------------
+# --- fields -------------------------------------------------------------------------------------------------
 
 
 def test_result_is_immutable(mean):

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("in_this_thread")
 NAME = 'it\'s "x.y"; DROP TABLE source -- Größe'
 
 
-# --- the same answer as in memory ------------------------------------------------------------------------
+# --- equality with results in memory ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_partitions", [1, 2, 7, 40])

@@ -150,7 +150,7 @@ def test_room_is_a_twelfth_of_the_memory_of_each_worker(monkeypatch, client, fil
     assert sum(rounds) == n_buckets
 
 
-# --- what is seen of the work ----------------------------------------------------------------------------
+# --- tasks -----------------------------------------------------------------------------------------------
 
 
 def test_number_of_tasks_by_name(client, files):
@@ -245,7 +245,7 @@ def test_only_the_needed_columns_are_read(tmp_path):
     assert asked == [["x"]] * 3 + [["x", "id"]] * 3
 
 
-# --- a worker is lost ------------------------------------------------------------------------------------
+# --- lost workers ----------------------------------------------------------------------------------------
 
 
 def bits(result):

@@ -16,7 +16,7 @@ from duckdb_rows import X, agrees, arrow, asked, parquet  # noqa: E402
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
 
-# --- names and labels are data ----------------------------------------------------------------------------------------
+# --- escaping of names and labels -------------------------------------------------------------------------------------
 
 NAMES = [
     'x"; DROP TABLE stored; --',

@@ -30,7 +30,7 @@ from duckdb_rows import X, agrees, asked, parquet  # noqa: E402
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
 
-# --- which files -------------------------------------------------------------------------------------------------
+# --- paths and formats -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("folder", ["it's", 'a "b"', "a b", "a[1]", "a*b?", "ü", "x=77", "a{b,c}", "a\\b", "%20", "#!"])
@@ -142,7 +142,7 @@ def test_arguments_of_other_sources_raise():
             ov.scan(pd.DataFrame({"x": X}), **{name: value})
 
 
-# --- what cannot be read -------------------------------------------------------------------------------------------
+# --- unreadable files ----------------------------------------------------------------------------------------------
 
 
 def test_damaged_parquet_files_raise(tmp_path):

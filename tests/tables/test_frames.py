@@ -55,7 +55,7 @@ def lines(answer):
     return eager(answer).rows(named=True)
 
 
-# --- what goes in ---------------------------------------------------------------------------------------------------
+# --- input ----------------------------------------------------------------------------------------------------------
 
 NUMBERS = {
     "Int64": pd.DataFrame({"x": pd.array(np.arange(300), dtype="Int64")}),
@@ -168,7 +168,7 @@ def test_unreadable_lazy_frame_raises(tmp_path):
         ov.scan(broken).mean("x")
 
 
-# --- what comes out --------------------------------------------------------------------------------------------------
+# --- output ----------------------------------------------------------------------------------------------------------
 
 
 def test_groups_give_a_frame_of_the_same_type(kind):
@@ -369,7 +369,7 @@ def test_difference_names_its_groups_and_refuses_others(kind):
         ov.scan(gaps).difference("x", "arm", contamination=0, nan_policy="omit")
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 def test_invalid_arguments_raise(kind):

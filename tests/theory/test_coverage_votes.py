@@ -231,7 +231,7 @@ def test_clipped_scale_too_large_is_valid_and_too_small_is_caught(adversary):
     assert_fails(missed, 0.5, delta)
 
 
-# --- the roots themselves ---------------------------------------------------------------------------------
+# --- roots ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adversary", ADVERSARIES)

@@ -266,7 +266,7 @@ def test_missing_tuning_raises():
         soft_vote([1.0], 1.0, SoftTuning(math.nan, math.nan, math.nan))
 
 
-# --- laws that hold for every set of votes ----------------------------------------------------------------
+# --- properties -------------------------------------------------------------------------------------------
 
 moderate = st.floats(-1e6, 1e6, allow_subnormal=False)
 votes = st.lists(moderate, min_size=1, max_size=40).map(np.array)

@@ -220,7 +220,7 @@ def test_findings_on_radii(finding):
     assert finding("radius", "the soft vote is within a tenth").verdict == "holds"
 
 
-# --- what they share -------------------------------------------------------------------------------------
+# --- shared functions ------------------------------------------------------------------------------------
 
 
 def test_tabulate_groups_records_by_table():

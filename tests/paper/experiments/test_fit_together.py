@@ -77,7 +77,7 @@ def in_step(monkeypatch):
     return counts
 
 
-# --- equal to fits made one by one -------------------------------------------------------------------------
+# --- equality with single fits -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "product"])
@@ -364,7 +364,7 @@ def test_invalid_arguments_raise():
         fit_together([ov.RobustRanker(max_iter=0)], [rows])
 
 
-# --- the parts -----------------------------------------------------------------------------------------------
+# --- parts of a fit ------------------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 4), st.integers(2, 30), st.integers(1, 8), st.integers(0, 2**32))

@@ -63,7 +63,7 @@ def index(folder):
     return folder / "index.html"
 
 
-# ---------------------------------------------------------------- as text
+# ---------------------------------------------------------------- page as text
 
 
 def test_numbers_are_shown_with_four_digits():
@@ -156,7 +156,7 @@ def test_colours_have_enough_contrast():
     check_colours("outvote.paper.experiments", ("text", "muted", "link", "holds", "part", "not"))
 
 
-# ---------------------------------------------------------------- in a browser
+# ---------------------------------------------------------------- page in a browser
 
 
 def column(table, name):
