@@ -75,19 +75,24 @@ def test_tails_have_known_values():
     assert float(FiniteKurtosis(5.0, sd=1.0).tail(50).two(1e-8)) == pytest.approx(fourth)
 
 
+def true_of_bernoulli(sd):
+    """Return assumptions that hold for Bernoulli rows of this sd."""
+    return (
+        FiniteVariance(sd),
+        SubGaussian(0.5),
+        Bounded(0, 1),
+        Bounded(0, 1, variance=sd**2),
+        FiniteKurtosis(1 / sd**2 - 3, sd=sd),
+    )
+
+
 def test_tails_bound_exact_binomial_blocks():
     """Means of Bernoulli rows have exact tails; none may exceed what an assumption promises."""
     for q, size in itertools.product([0.02, 0.3, 0.5], [1, 2, 5, 40, 300]):
         sd = math.sqrt(q * (1 - q))
         law = stats.binom(size, q)
         deviation = np.arange(size + 1) / size - q
-        for assume in (
-            FiniteVariance(sd),
-            SubGaussian(0.5),
-            Bounded(0, 1),
-            Bounded(0, 1, variance=sd**2),
-            FiniteKurtosis(1 / sd**2 - 3, sd=sd),
-        ):
+        for assume in true_of_bernoulli(sd):
             tail = assume.tail(size)
             t = deviation[deviation > 0] * (1 - 1e-9)
             at_least = law.sf(np.flatnonzero(deviation > 0) - 1)
@@ -158,13 +163,7 @@ def test_excess_bounds_exact_binomial_blocks():
         weights = stats.binom.pmf(np.arange(size + 1), size, q)
         block_sd = sd / math.sqrt(size)
         exact = np.array([exact_excess(means, weights, u) for u in EXCESS_AT * block_sd])
-        for assume in (
-            FiniteVariance(sd),
-            SubGaussian(0.5),
-            Bounded(0, 1),
-            Bounded(0, 1, variance=sd**2),
-            FiniteKurtosis(1 / sd**2 - 3, sd=sd),
-        ):
+        for assume in true_of_bernoulli(sd):
             bound = assume.tail(size).excess(EXCESS_AT * block_sd)
             assert np.all(exact <= bound * (1 + 1e-9) + 1e-14), (q, size, assume)
 
