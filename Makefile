@@ -42,7 +42,7 @@ demo: $(VENV)/.demo ## Spoil a data set and compare mean, median, trimmed mean a
 	@$(BIN)/python -m outvote.cli.demo --figure $(OUT)/demo.png
 
 .PHONY: test
-test: $(VENV)/.dev ## Run the tests with coverage (line and branch, at least 98 %).
+test: $(VENV)/.dev ## Run the tests but the slow ones, with coverage (line and branch, at least 98 %).
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest --cov --cov-report= --cov-fail-under=0 tests/compiled
 	$(BIN)/python -m pytest -n 2 --cov --cov-append --cov-report=term --ignore=tests/torch --ignore=src/outvote/torch
 
@@ -51,8 +51,8 @@ test-torch: $(VENV)/.torch ## Run the tests of outvote.torch with coverage (at l
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-config=tests/torch/coverage.toml --cov-report=term tests/torch src/outvote/torch
 
 .PHONY: test-theory
-test-theory: $(VENV)/.dev ## Run the coverage simulations of the certificates at full length.
-	OUTVOTE_THEORY=long $(BIN)/python -m pytest -n 2 tests/theory
+test-theory: $(VENV)/.dev ## Run the slow tests, and the simulations of the certificates at full length (minutes).
+	OUTVOTE_THEORY=long OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "slow or theory" --ignore=tests/torch tests
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style (ruff) and types (mypy, strict).

@@ -1,4 +1,4 @@
-"""Without torch, what needs it is left out."""
+"""Leave out the tests of torch where it is not installed."""
 
 from __future__ import annotations
 

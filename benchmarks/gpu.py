@@ -316,9 +316,8 @@ def whole(bench: Bench) -> Iterator[Measured]:
 
 
 def estimates(bench: Bench) -> Iterator[tuple[str, str]]:
-    """Estimates on the device against numpy, by the same seed, and long deals against rows that are gathered."""
+    """Estimates on the device against numpy, by the same seed."""
     import outvote as ov
-    from outvote.torch.device.deals import Deal
 
     rng = np.random.default_rng(2)
     x, y = np.round(rng.normal(size=20_000), 2), np.round(rng.normal(size=15_000), 2)
@@ -339,15 +338,6 @@ def estimates(bench: Bench) -> Iterator[tuple[str, str]]:
             f"numpy against {bench.device.type}, {name}",
             f"{off:.1e} {'ok' if off < 1e-12 and there else 'DIFFERENT'}",
         )
-    for n_rows, n_blocks in ((3_000_017, 1001), (3_000_017, 20_001), (3_000_017, 100_001)):
-        values = torch.randn(n_rows, device=bench.device, dtype=torch.float64)
-        deal = Deal(n_rows, n_blocks, bench.device, torch.Generator(device=bench.device).manual_seed(0))
-        labels = torch.as_tensor(deal.labels, device=bench.device)
-        used = labels >= 0
-        sums = torch.zeros(n_blocks, dtype=torch.float64, device=bench.device)
-        sums.index_add_(0, labels[used], values[used])
-        off = float((deal.tensor_sums(values) - sums).abs().max())
-        yield f"one pass against labels, {n_blocks} blocks", f"{off:.1e} {'ok' if off < 1e-9 else 'DIFFERENT'}"
 
 
 def checks(bench: Bench) -> Iterator[tuple[str, str]]:

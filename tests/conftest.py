@@ -1,4 +1,4 @@
-"""Settings of a run, and a browser for tests of pages, which are skipped where playwright or Chromium is not there."""
+"""Settings of hypothesis, and a browser for the tests of pages, which are skipped without playwright or Chromium."""
 
 from __future__ import annotations
 

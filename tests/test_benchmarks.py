@@ -1,4 +1,4 @@
-"""The benchmarks can be listed, survive a broken job, and write their page; nothing is timed here."""
+"""The benchmark scripts: their lists, broken jobs, pages and figures; nothing is timed here."""
 
 import importlib
 import itertools
@@ -32,22 +32,22 @@ def results(**changes):
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_everything_has_a_name_of_its_own(quick):
+def test_benchmark_names_are_unique(quick):
     names = module("run").Suite(quick).names()
     assert len(set(names)) == len(names) > 80
 
 
-def test_only_keeps_what_fits():
+def test_only_selects_matching_benchmarks():
     names = module("run").Suite(True, ["memory: TOLERANCE", "kendall of"]).names()
     assert [name.split(":")[0] for name in names] == ["Pairs within one sample"] * 2 + ["memory"]
 
 
-def test_list_measures_nothing(capsys):
+def test_list_prints_names_without_measuring(capsys):
     assert module("run").main(["--quick", "--list", "--only", "import outvote"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
-def test_a_broken_job_does_not_cost_the_others():
+def test_broken_job_does_not_stop_the_others():
     measure = module("measure")
     times, failed = measure.in_turns([lambda: 1 / 0, lambda: 1], budget=-1.0, least=3)
     assert times[0] == []
@@ -56,18 +56,18 @@ def test_a_broken_job_does_not_cost_the_others():
     assert "error" in measure.measure(measure.Row("job", "", None, lambda: 1 / 0), budget=0.0)
 
 
-def test_a_slow_job_is_called_once():
+def test_slow_job_is_called_once():
     times, _ = module("measure").in_turns([lambda: None], budget=0.0, patience=-1.0)
     assert len(times[0]) == 1
 
 
-def test_messages_name_no_folder():
+def test_error_messages_contain_no_folders():
     without_paths = module("measure").without_paths
     assert without_paths("no 'x' from 'y' (/home/me/src/y.py)") == "no 'x' from 'y' (y.py)"
     assert without_paths("a/b is 1/2, 3 / 4, a/b/c") == "a/b is 1/2, 3 / 4, a/b/c"
 
 
-def test_without_numba_leaves_the_environment_as_it_was(monkeypatch):
+def test_without_numba_restores_the_environment(monkeypatch):
     measure = module("measure")
     for before in (None, "0"):
         monkeypatch.delenv("NUMBA_DISABLE_JIT", raising=False)
@@ -78,7 +78,7 @@ def test_without_numba_leaves_the_environment_as_it_was(monkeypatch):
         assert os.environ.get("NUMBA_DISABLE_JIT") == before
 
 
-def test_the_page_is_written_between_its_markers(tmp_path):
+def test_page_is_written_between_its_markers(tmp_path):
     report = module("report")
     source, page = tmp_path / "bench.json", tmp_path / "page.md"
     report.write_json(source, results())
@@ -94,13 +94,13 @@ def test_the_page_is_written_between_its_markers(tmp_path):
     assert page.read_text(encoding="utf-8") == once
 
 
-def test_a_busy_machine_is_no_secret():
+def test_page_mentions_a_busy_machine():
     report = module("report")
     assert report.busy(results()) == ""
     assert "load up to 5 on 2 cores" in report.markdown(results(load=5.0))
 
 
-def test_the_page_refuses_an_interrupted_run(tmp_path):
+def test_interrupted_run_is_not_written_to_the_page(tmp_path):
     report = module("report")
     source, page = tmp_path / "bench.json", tmp_path / "page.md"
     with pytest.raises(SystemExit, match="make bench first"):
@@ -114,20 +114,20 @@ def test_the_page_refuses_an_interrupted_run(tmp_path):
         report.write_page(source, page)
 
 
-def test_the_page_in_the_repository_has_its_markers():
+def test_performance_page_has_its_markers():
     report = module("report")
     text = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     assert text.count(report.BEGIN) == text.count(report.END) == 1
 
 
 @pytest.mark.parametrize("heights", [[0.0, 0.0, 0.0], [0.1, 0.9], [1.0, 1.0], [0.5]])
-def test_names_are_moved_apart(heights):
+def test_labels_of_the_figure_do_not_overlap(heights):
     moved = module("figure").spread(heights)
     assert all(b - a > 0.05 for a, b in itertools.pairwise(moved))
     assert 0 <= min(moved) <= max(moved) <= 1
 
 
-def test_the_figure_is_drawn(tmp_path):
+def test_figure_is_saved_as_png_and_svg(tmp_path):
     points = [{"n_rows": n, "ns_a_row": 1e5 / n} for n in (1000, 10_000)]
     curves = [{"method": "np.mean", "ours": False, "points": points}]
     curves += [{"method": "ov.mean, uniform", "ours": True, "points": []}]

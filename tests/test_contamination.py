@@ -1,4 +1,4 @@
-"""How many rows may be corrupt, in exact arithmetic, and outliers put in on purpose."""
+"""The number of rows that may be corrupt, in exact arithmetic, and the injection of outliers."""
 
 from fractions import Fraction
 
@@ -10,7 +10,7 @@ from outvote.contamination import Contamination, dirac, heavy_tail, label_flip, 
 # --- counts ------------------------------------------------------------------------------------------------
 
 
-def test_the_decimal_that_was_written_is_what_counts():
+def test_fractions_are_read_as_decimals():
     # 0.29 * 100 is 28.999999999999996 in binary.
     assert Contamination(0.29).count(100) == 29
     assert Contamination(np.float64(0.29)).count(100) == 29
@@ -18,13 +18,13 @@ def test_the_decimal_that_was_written_is_what_counts():
 
 
 @pytest.mark.parametrize("hundredths", range(50))
-def test_two_digit_fractions_are_exact_for_every_small_sample(hundredths):
+def test_counts_of_two_digit_fractions_are_exact(hundredths):
     allowed = Contamination(hundredths / 100)
     exact = Fraction(hundredths, 100)
     assert [allowed.count(n) for n in range(1, 500)] == [int(exact * n) for n in range(1, 500)]
 
 
-def test_a_fraction_object_and_a_count_are_taken_as_they_are():
+def test_fraction_objects_and_counts():
     assert Contamination(Fraction(1, 3)).count(300) == 100
     assert Contamination(Fraction(1, 3)).count(299) == 99
     assert Contamination(7).count(15) == 7
@@ -32,21 +32,21 @@ def test_a_fraction_object_and_a_count_are_taken_as_they_are():
     assert Contamination(1e-300).count(10**6) == 0
 
 
-def test_one_amount_serves_all_samples_and_a_tuple_serves_each():
+def test_one_amount_for_all_samples_or_one_for_each():
     assert Contamination(0.1).counts((10, 20, 35)) == (1, 2, 3)
     assert Contamination((0.01, 5)).counts((1000, 200)) == (10, 5)
     assert Contamination([0.01, 5]).counts((1000, 200)) == (10, 5)
     assert Contamination.of([0.01, 5]) == Contamination((0.01, 5))
 
 
-def test_of_leaves_a_contamination_alone():
+def test_of_returns_a_contamination_unchanged():
     adaptive = Contamination(3, adversary="adaptive")
     assert Contamination.of(adaptive) is adaptive
     assert Contamination.of(0.2) == Contamination(0.2)
     assert Contamination(0.2).adversary == "oblivious"
 
 
-def test_the_largest_count_leaves_a_clean_majority():
+def test_largest_count_is_below_half_of_the_rows():
     for n in range(1, 30):
         most = max(m for m in range(n) if 2 * m < n)
         assert Contamination(most).count(n) == most
@@ -78,19 +78,19 @@ def test_the_largest_count_leaves_a_clean_majority():
         ((0.1, "a"), TypeError, r"contamination='a' must be a fraction"),
     ],
 )
-def test_amounts_that_make_no_sense_are_refused(amount, error, message):
+def test_invalid_amounts_raise(amount, error, message):
     with pytest.raises(error, match=message):
         Contamination(amount)
 
 
-def test_the_number_of_amounts_must_be_that_of_samples():
+def test_wrong_number_of_amounts_raises():
     with pytest.raises(ValueError, match=r"contamination=\(0.1, 0.2\) has 2 amounts, but there is 1 sample: give one"):
         Contamination((0.1, 0.2)).count(100)
     with pytest.raises(ValueError, match=r"has 2 amounts, but there are 3 samples"):
         Contamination((0.1, 0.2)).counts((10, 10, 10))
 
 
-def test_an_unknown_adversary_is_refused():
+def test_unknown_adversary_raises():
     with pytest.raises(ValueError, match="adversary='kind' is neither 'oblivious' nor 'adaptive'"):
         Contamination(0.1, adversary="kind")
 
@@ -139,7 +139,7 @@ def test_growth_law_keeps_four_decimals_of_the_exponent():
     assert Contamination.growth(exponent=1 / 3).count(10**8) == 464
 
 
-def test_growth_law_keeps_the_adversary_and_refuses_at_once_what_is_far_too_much():
+def test_growth_law_keeps_the_adversary_and_refuses_large_constants():
     assert Contamination.growth(adversary="adaptive").adversary == "adaptive"
     assert Contamination.growth().counts((10_000, 400)) == (100, 20)
     with pytest.raises(ValueError, match="the largest count here is 499"):
@@ -147,13 +147,13 @@ def test_growth_law_keeps_the_adversary_and_refuses_at_once_what_is_far_too_much
 
 
 @pytest.mark.parametrize("constant", [0.5, 0, -1, float("nan"), float("inf")])
-def test_growth_constant_out_of_range(constant):
+def test_growth_constant_out_of_range_raises(constant):
     with pytest.raises(ValueError, match=f"constant={constant!r} must be a finite number of at least 1"):
         Contamination.growth(constant=constant)
 
 
 @pytest.mark.parametrize("exponent", [-0.1, 1, 2.5, float("nan")])
-def test_growth_exponent_out_of_range(exponent):
+def test_growth_exponent_out_of_range_raises(exponent):
     with pytest.raises(ValueError, match=rf"exponent={exponent!r} must lie in \[0, 1\)"):
         Contamination.growth(exponent=exponent)
 
@@ -171,7 +171,7 @@ RULES = {
 
 @pytest.mark.parametrize("shape", [(60,), (60, 3), (60, 2, 2)])
 @pytest.mark.parametrize("rule", RULES)
-def test_replaced_rows_are_exactly_those_returned(rule, shape):
+def test_inject_replaces_exactly_the_returned_rows(rule, shape):
     clean = np.random.default_rng(1).normal(size=shape)
     before = clean.copy()
     data, rows = Contamination(0.2).inject(clean, RULES[rule], rng=5)
@@ -185,7 +185,7 @@ def test_replaced_rows_are_exactly_those_returned(rule, shape):
 
 @pytest.mark.parametrize("shape", [(60,), (60, 3)])
 @pytest.mark.parametrize("rule", RULES)
-def test_added_rows_come_after_the_clean_ones(rule, shape):
+def test_inject_appends_rows_after_the_clean_ones(rule, shape):
     clean = np.random.default_rng(1).normal(size=shape)
     before = clean.copy()
     data, rows = Contamination(7).inject(clean, RULES[rule], how="add", rng=5)
@@ -197,7 +197,7 @@ def test_added_rows_come_after_the_clean_ones(rule, shape):
 
 
 @pytest.mark.parametrize("how", ["replace", "add"])
-def test_a_seed_gives_the_same_outliers_again(how):
+def test_same_seed_injects_the_same_outliers(how):
     clean = np.arange(100.0)
 
     def inject(seed):
@@ -212,12 +212,12 @@ def test_a_seed_gives_the_same_outliers_again(how):
     assert not np.array_equal(inject(generator).data, first.data)
 
 
-def test_every_row_can_be_hit():
+def test_every_row_can_be_replaced():
     hit = {int(row) for seed in range(60) for row in Contamination(2).inject(np.zeros(8), 1.0, rng=seed).rows}
     assert hit == set(range(8))
 
 
-def test_nothing_is_changed_when_nothing_is_allowed():
+def test_zero_contamination_changes_nothing():
     clean = np.arange(5.0)
     for how in ("replace", "add"):
         data, rows = Contamination(0).inject(clean, 9.0, how=how, rng=0)
@@ -227,7 +227,7 @@ def test_nothing_is_changed_when_nothing_is_allowed():
 
 
 @pytest.mark.parametrize("how", ["replace", "add"])
-def test_the_data_type_grows_to_hold_the_outliers(how):
+def test_dtype_grows_to_hold_the_outliers(how):
     data, rows = Contamination(2).inject([1, 2, 3, 4, 5], 0.5, how=how, rng=0)
     assert data.dtype == np.float64
     assert data[rows].tolist() == [0.5, 0.5]
@@ -237,7 +237,7 @@ def test_the_data_type_grows_to_hold_the_outliers(how):
     assert flags[rows].tolist() == [-2.5]
 
 
-def test_values_lie_where_the_rules_say():
+def test_outliers_lie_where_their_rule_puts_them():
     clean = np.zeros((1000, 2))
     some = Contamination(400)
     data, rows = some.inject(clean, dirac([3.0, -4.0]), rng=0)
@@ -263,14 +263,14 @@ def test_flipped_labels_are_other_labels_of_the_list():
     assert moves == {(a, b) for a in range(3) for b in range(3) if a != b}
 
 
-def test_labels_may_be_words():
+def test_labels_may_be_strings():
     words = np.array(["cat", "dog"] * 10)
     data, rows = Contamination(5).inject(words, label_flip(["cat", "dog"]), rng=1)
     assert (data[rows] != words[rows]).all()
     assert set(data) == {"cat", "dog"}
 
 
-def test_flips_without_another_label_are_refused():
+def test_flips_without_another_label_raise():
     with pytest.raises(ValueError, match=r"classes=\[1, 1\] leaves no other label"):
         label_flip([1, 1])
     for label in (2, -1, 7):
@@ -287,19 +287,19 @@ def test_flips_without_another_label_are_refused():
         lambda rng, rows: np.zeros((*rows.shape, 2)),
     ],
 )
-def test_outliers_of_a_wrong_shape_are_refused(rule):
+def test_outliers_of_a_wrong_shape_raise(rule):
     with pytest.raises(ValueError, match=r"outliers returned shape .* for 3 rows; expected \(3, 2\)"):
         Contamination(3).inject(np.zeros((10, 2)), rule, rng=0)
 
 
 @pytest.mark.parametrize("rule", [dirac([1.0, 2.0]), uniform_box([0.0, 1.0], [2.0, 2.0])])
-def test_a_vector_is_no_outlier_for_a_sample_of_numbers(rule):
+def test_vector_outliers_for_a_sample_of_numbers_raise(rule):
     # Two outliers asked for: a vector of two would fit by accident.
     with pytest.raises(ValueError, match=r"an outlier of shape \(2,\) does not fit rows of shape \(\)"):
         Contamination(2).inject(np.zeros(10), rule, rng=0)
 
 
-def test_other_arguments_of_inject_are_checked():
+def test_invalid_arguments_of_inject_raise():
     with pytest.raises(ValueError, match="x has no rows"):
         Contamination(0).inject([], 1.0)
     with pytest.raises(ValueError, match="x has no rows"):

@@ -1,4 +1,4 @@
-"""The code in the README, in the pages and in the gallery runs, and prints what the page shows."""
+"""The code of the README, the pages and the gallery runs, and prints what they show."""
 
 import importlib.util
 import inspect
@@ -28,7 +28,7 @@ TEXTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [page for page in TEXTS if any(language in RUN for language, _ in blocks_of(page))]
 
 
-def test_no_code_of_a_page_is_left_out():
+def test_every_code_block_is_run():
     assert {"README.md", "start.md", "scale.md", "cli.md", "learning.md"} <= {page.name for page in PAGES}
     for page in TEXTS:
         languages = {language for language, _ in blocks_of(page)}
@@ -39,12 +39,12 @@ def test_no_code_of_a_page_is_left_out():
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if not needs_torch(page)], ids=lambda page: page.name)
-def test_the_page_shows_what_its_code_prints(page, tmp_path, monkeypatch):
+def test_page_shows_what_its_code_prints(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert check_page(page)
 
 
-def test_what_to_type_in_the_readme_works(tmp_path, monkeypatch):
+def test_examples_of_the_readme_table_run(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     x, X = rng.exponential(size=1000), rng.normal(size=(200, 2))
     names = {"ov": outvote, "x": x, "a": x[:500], "b": x[500:] + 1, "X": X, "y": X @ [1.0, 2.0], "losses": x}
@@ -63,7 +63,7 @@ def test_what_to_type_in_the_readme_works(tmp_path, monkeypatch):
     assert len(tried) > 15
 
 
-def test_the_readme_takes_its_limits_from_the_comparison():
+def test_limits_in_the_readme_match_the_comparison_page():
     limits = (ROOT / "README.md").read_text("utf-8").partition("## Limits")[2].partition("## ")[0]
     lines = {}
     for line in (ROOT / "docs" / "comparison.md").read_text("utf-8").splitlines():
@@ -75,7 +75,7 @@ def test_the_readme_takes_its_limits_from_the_comparison():
     assert re.findall(r"0\.\d+", limits) == [*quoted, far[median], far[huber], far[soft]]
 
 
-def test_the_figure_can_be_made_again(tmp_path, capsys):
+def test_figure_of_the_readme_is_reproducible(tmp_path, capsys):
     from benchmarks import front
 
     front.main(["--runs", "1", "--output", str(tmp_path / "figure.svg")])
@@ -84,13 +84,13 @@ def test_the_figure_can_be_made_again(tmp_path, capsys):
     assert front.OUTPUT.is_file()
 
 
-def test_the_citation_is_of_this_version():
+def test_citation_names_this_version():
     told = dict(re.findall(r"^(\w+): (.+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.MULTILINE))
     assert (told["title"], told["version"]) == ("outvote", outvote.__version__)
 
 
 @pytest.mark.parametrize("script", [one for one in SCRIPTS if not needs_torch(one)], ids=lambda path: path.stem)
-def test_the_example_runs_and_draws(script, tmp_path, monkeypatch, capsys):
+def test_gallery_script_runs_and_draws(script, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.chdir(tmp_path)
     draw(script)
@@ -98,20 +98,25 @@ def test_the_example_runs_and_draws(script, tmp_path, monkeypatch, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_reference_lists_every_public_name():
+def test_api_page_lists_every_public_name():
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^   ([A-Za-z][\w.]*)$", page, re.MULTILINE))
     objects = [dig(name) for name in listed if not name.startswith("torch.")]  # tests/torch looks at these
-    for module in (outvote, *(getattr(outvote, name) for name in outvote._MODULES)):
+    for module in public_modules():
         for name in public(module):
             value = getattr(module, name)
             found = any(value is one for one in objects) or f"`{module.__name__}.{name}`" in page
             assert found or inspect.ismodule(value), f"docs/api.md does not list {module.__name__}.{name}"
 
 
+def public_modules():
+    """Return outvote, and its modules that users may import."""
+    return [outvote, *(value for name in outvote.__all__ if inspect.ismodule(value := getattr(outvote, name)))]
+
+
 def named():
     """Return every public name that has a docstring of its own, and what it stands for."""
-    for module in (outvote, *(getattr(outvote, name) for name in outvote._MODULES)):
+    for module in public_modules():
         for name in public(module):
             value = getattr(module, name)
             if inspect.isclass(value) or inspect.isfunction(value):
@@ -135,13 +140,13 @@ def public(module):
     return getattr(module, "__all__", None) or [name for name in defined if not name.startswith("_")]
 
 
-def test_every_relative_link_leads_somewhere():
+def test_relative_links_exist():
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_the_comparison_page_can_be_written_again(tmp_path, capsys):
+def test_comparison_page_is_reproducible(tmp_path, capsys):
     spec = importlib.util.spec_from_file_location("compare", ROOT / "benchmarks" / "compare.py")
     compare = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(compare)

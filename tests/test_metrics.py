@@ -1,4 +1,4 @@
-"""Robust metrics equal the plain ones on clean rows and resist corrupt rows; scorers work in scikit-learn."""
+"""Robust metrics: equal to the plain ones with one block, resistant to corrupt rows, usable as scorers."""
 
 import pickle
 
@@ -40,7 +40,7 @@ def test_concordance_is_half_of_one_plus_tau():
     assert found.estimate == pytest.approx((1 + tau) / 2, rel=1e-12)
 
 
-def test_a_pair_with_a_tie_counts_half_in_the_concordance():
+def test_ties_count_half_in_the_concordance():
     found = metrics.robust_concordance([1.0, 1.0, 2.0], [3.0, 4.0, 4.0], contamination=0, n_blocks=1, rng=0)
     assert found.estimate == pytest.approx((0.5 + 1 + 0.5) / 3)
 
@@ -66,7 +66,7 @@ def test_bounded_metrics_are_certified():
     assert str(metrics.robust_accuracy(LABEL, GUESS, rng=0)).startswith("accuracy ")
 
 
-def test_corrupt_labels_are_counted_in_both_classes():
+def test_auc_counts_corrupt_labels_in_both_classes():
     flipped = LABEL.copy()
     flipped[:10] = 1 - flipped[:10]
     found = metrics.robust_auc(flipped, PROBA, contamination=10, rng=0)
@@ -106,7 +106,7 @@ def test_log_loss_of_several_classes_equals_that_of_scikit_learn():
         (lambda: metrics.robust_scorer("accuracy", contamination=0.7), "contamination=0.7"),
     ],
 )
-def test_wrong_arguments_are_refused_with_a_reason(call, message):
+def test_invalid_arguments_raise(call, message):
     with pytest.raises(ValueError, match=message):
         call()
     with pytest.raises(TypeError, match="metric=3"):
@@ -136,7 +136,7 @@ def test_classification_scorers_in_cross_validation(name, use):
         assert scorer(model, x, y) in (found.interval.low, -found.interval.high)
 
 
-def test_scorers_use_the_decision_function_or_the_probabilities():
+def test_scorer_uses_decision_function_or_probabilities():
     x, y = corrupt_classes()
     scorer = metrics.robust_scorer("roc_auc", contamination=8)
     svm, logistic = SVC().fit(x, y), LogisticRegression().fit(x, y)
@@ -145,7 +145,7 @@ def test_scorers_use_the_decision_function_or_the_probabilities():
     assert scorer(del_decision, x, y) == pytest.approx(scorer(logistic, x, y))
 
 
-def test_regression_scorers_prefer_the_better_model_on_corrupt_folds():
+def test_regression_scorers_prefer_the_better_model():
     x = RNG.normal(size=(600, 2))
     y = x @ [1.0, -2.0] + 0.1 * RNG.normal(size=600)
     y[RNG.choice(600, size=6, replace=False)] = 1e5
@@ -161,7 +161,7 @@ def absolute_error(true, predicted):
     return np.abs(true - predicted)
 
 
-def test_a_scorer_takes_a_function_of_your_own():
+def test_scorer_of_a_users_loss():
     x = RNG.normal(size=(300, 1))
     y = 3 * x[:, 0]
     y[:3] = -1e6

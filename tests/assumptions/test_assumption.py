@@ -1,3 +1,5 @@
+"""Tails, excesses and variances that each assumption promises, against exact laws."""
+
 from __future__ import annotations
 
 import itertools
@@ -23,7 +25,7 @@ P = np.geomspace(1e-12, 0.99, 60)
 
 @pytest.mark.parametrize("assume", ASSUMPTIONS, ids=repr)
 @pytest.mark.parametrize(("size", "degrees"), [(1, (1,)), (50, (1,)), (50, (2,)), ((7, 40), (2, 3))])
-def test_tails_are_at_most_the_variance_row(assume, size, degrees):
+def test_tails_are_at_most_those_of_finite_variance(assume, size, degrees):
     tail = assume.tail(size, degrees)
     assert np.all(tail.one(P) <= tail.sd * np.sqrt(1 / P - 1) * (1 + 1e-12))
     assert np.all(tail.two(P) <= tail.sd / np.sqrt(P) * (1 + 1e-12))
@@ -34,7 +36,7 @@ def test_tails_are_at_most_the_variance_row(assume, size, degrees):
 
 @pytest.mark.parametrize("assume", ASSUMPTIONS, ids=repr)
 @pytest.mark.parametrize(("size", "degrees"), [(3, (1,)), (400, (1,)), ((30, 40), (1, 2))])
-def test_probability_is_the_inverse_of_the_deviation(assume, size, degrees):
+def test_tail_probability_inverts_the_tail(assume, size, degrees):
     tail = assume.tail(size, degrees)
     p = P[P < 0.4]
     assert tail.tail_probability(tail.one(p)) == pytest.approx(p, rel=1e-6)
@@ -51,14 +53,14 @@ def test_scale_equivariance(assume, factor, p):
         assert scaled.two(p) == pytest.approx(factor * assume.tail(20).two(p), rel=1e-9)
 
 
-def test_broadcasting_of_probabilities_against_sizes():
+def test_probabilities_broadcast_against_block_sizes():
     tail = FiniteKurtosis(3.0, sd=1.0).tail(np.array([10, 100, 1000]))
     assert tail.one(np.array([[0.1], [0.01]])).shape == (2, 3)
     assert tail.one(0.0).tolist() == [math.inf] * 3
     assert tail.one(1.0).tolist() == [0.0] * 3
 
 
-def test_known_values():
+def test_tails_have_known_values():
     assert float(FiniteVariance(3.0).tail(9).one(0.1)) == pytest.approx(3.0)
     assert float(SubGaussian(2.0).tail(100).one(1e-6)) == pytest.approx(0.2 * math.sqrt(2 * math.log(1e6)))
     assert float(Bounded(0, 3).tail(100).two(1e-6)) == pytest.approx(3 * math.sqrt(math.log(2e6) / 200))
@@ -73,19 +75,24 @@ def test_known_values():
     assert float(FiniteKurtosis(5.0, sd=1.0).tail(50).two(1e-8)) == pytest.approx(fourth)
 
 
-def test_bounds_hold_for_exact_binomial_blocks():
+def true_of_bernoulli(sd):
+    """Return assumptions that hold for Bernoulli rows of this sd."""
+    return (
+        FiniteVariance(sd),
+        SubGaussian(0.5),
+        Bounded(0, 1),
+        Bounded(0, 1, variance=sd**2),
+        FiniteKurtosis(1 / sd**2 - 3, sd=sd),
+    )
+
+
+def test_tails_bound_exact_binomial_blocks():
     """Means of Bernoulli rows have exact tails; none may exceed what an assumption promises."""
     for q, size in itertools.product([0.02, 0.3, 0.5], [1, 2, 5, 40, 300]):
         sd = math.sqrt(q * (1 - q))
         law = stats.binom(size, q)
         deviation = np.arange(size + 1) / size - q
-        for assume in (
-            FiniteVariance(sd),
-            SubGaussian(0.5),
-            Bounded(0, 1),
-            Bounded(0, 1, variance=sd**2),
-            FiniteKurtosis(1 / sd**2 - 3, sd=sd),
-        ):
+        for assume in true_of_bernoulli(sd):
             tail = assume.tail(size)
             t = deviation[deviation > 0] * (1 - 1e-9)
             at_least = law.sf(np.flatnonzero(deviation > 0) - 1)
@@ -94,7 +101,7 @@ def test_bounds_hold_for_exact_binomial_blocks():
             assert np.all(both <= tail.tail_probability(t, sides=2) * (1 + 1e-9)), (q, size, assume)
 
 
-def test_kurtosis_row_is_near_normal_for_large_blocks():
+def test_kurtosis_tail_is_near_normal_for_large_blocks():
     tail = FiniteKurtosis(3.0, sd=1.0).tail(10**8)
     assert float(tail.one(0.05)) == pytest.approx(1.6449e-4, rel=1e-3)
 
@@ -108,7 +115,7 @@ def exact_excess(values, weights, u):
     return max(np.dot(np.maximum(x - u, 0), weights), np.dot(np.maximum(-x - u, 0), weights))
 
 
-def test_excess_of_two_point_laws_meets_the_variance_row():
+def test_excess_of_two_point_laws_attains_the_finite_variance_bound():
     for u in EXCESS_AT:
         high = u + math.hypot(u, 1.0)  # the law for which the bound is an equality
         p = 1 / (1 + high**2)
@@ -122,7 +129,7 @@ def test_excess_of_two_point_laws_meets_the_variance_row():
             assert np.all(exact <= bounds * (1 + 1e-9) + 1e-12), (ratio, assume)
 
 
-def test_excess_of_bounded_values_meets_the_width_row():
+def test_excess_of_bounded_values_attains_the_bound():
     for u in np.linspace(0, 1, 21):
         above = (1 + u) / 2
         exact = exact_excess([0.0, 1.0], [above, 1 - above], u)
@@ -131,7 +138,7 @@ def test_excess_of_bounded_values_meets_the_width_row():
     assert np.all(Bounded(0, 1).tail([1, 9]).excess([[1.0], [7.0]]) == 0)
 
 
-def test_excess_of_normal_laws():
+def test_excess_bounds_normal_laws():
     u = EXCESS_AT
     normal = stats.norm.pdf(u) - u * stats.norm.sf(u)
     for assume in (SubGaussian(1.0), FiniteVariance(1.0), FiniteKurtosis(3.0, sd=1.0)):
@@ -142,7 +149,7 @@ def test_excess_of_normal_laws():
     assert np.all(SubGaussian(1.0).tail(1).excess(positive) <= 0.49 * integral)
 
 
-def test_excess_of_uniform_laws():
+def test_excess_bounds_uniform_laws():
     u = EXCESS_AT
     uniform = np.where(u > 1, 0.0, np.where(u < -1, -u, (1 - u) ** 2 / 4))
     sd = 1 / math.sqrt(3)
@@ -150,25 +157,19 @@ def test_excess_of_uniform_laws():
         assert np.all(uniform <= assume.tail(1).excess(u) * (1 + 1e-12)), assume
 
 
-def test_excess_of_exact_binomial_blocks():
+def test_excess_bounds_exact_binomial_blocks():
     for q, size in itertools.product([0.02, 0.3, 0.5], [1, 2, 5, 40, 300]):
         sd, means = math.sqrt(q * (1 - q)), np.arange(size + 1) / size
         weights = stats.binom.pmf(np.arange(size + 1), size, q)
         block_sd = sd / math.sqrt(size)
         exact = np.array([exact_excess(means, weights, u) for u in EXCESS_AT * block_sd])
-        for assume in (
-            FiniteVariance(sd),
-            SubGaussian(0.5),
-            Bounded(0, 1),
-            Bounded(0, 1, variance=sd**2),
-            FiniteKurtosis(1 / sd**2 - 3, sd=sd),
-        ):
+        for assume in true_of_bernoulli(sd):
             bound = assume.tail(size).excess(EXCESS_AT * block_sd)
             assert np.all(exact <= bound * (1 + 1e-9) + 1e-14), (q, size, assume)
 
 
 @pytest.mark.parametrize("assume", ASSUMPTIONS, ids=repr)
-def test_excess_is_convexly_shaped_and_broadcasts(assume):
+def test_excess_is_monotone_and_broadcasts(assume):
     tail = assume.tail(np.array([1, 10, 100]))
     u = np.linspace(-4, 4, 401)[:, None]
     bound = tail.excess(u)
@@ -188,7 +189,7 @@ def exact_variance(values: np.ndarray, size: int, degree: int, kernel) -> float:
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
-def test_exact_variance_of_pairs(size):
+def test_variance_of_pairs_is_exact(size):
     values = np.array([0.0, 1.0, 5.0])
 
     def kernel(a, b):
@@ -203,7 +204,7 @@ def test_exact_variance_of_pairs(size):
 
 
 @pytest.mark.parametrize("size", [3, 4, 5])
-def test_exact_variance_of_triples(size):
+def test_variance_of_triples_is_exact(size):
     values = np.array([-1.0, 0.0, 2.0])
 
     def kernel(a, b, c):
@@ -215,7 +216,7 @@ def test_exact_variance_of_triples(size):
     assert float(tail.sd) ** 2 == pytest.approx(exact_variance(values, size, 3, kernel))
 
 
-def test_exact_variance_of_two_samples():
+def test_variance_of_two_samples_is_exact():
     x, y = np.array([0.0, 1.0, 4.0]), np.array([-1.0, 3.0])
     table = (1 + x)[:, None] * y[None, :]
     zetas = {(1, 0): np.var(table.mean(axis=1)), (0, 1): np.var(table.mean(axis=0)), (1, 1): np.var(table)}
@@ -261,15 +262,17 @@ def test_exact_variance_of_two_samples():
         (lambda: FiniteVariance(1.0, zetas={(1, 1): 1.0}).tail((5, 5), (1, 1)), r"one ζ for each"),
     ],
 )
-def test_errors(make, message):
+def test_impossible_assumptions_raise(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
 
 @pytest.mark.parametrize("value", ["1", True, None, [1.0], 1j])
-def test_type_errors(value):
+def test_non_numeric_parameters_raise(value):
     with pytest.raises(TypeError, match="sd="):
         FiniteVariance(value)
+    with pytest.raises(TypeError, match="low="):
+        Bounded(value, 0)
 
 
 def test_descriptions():

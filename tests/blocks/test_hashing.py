@@ -1,4 +1,4 @@
-"""The portable hash: the formula, the same everywhere, and blocks as if drawn by chance."""
+"""The portable hash: its formula, the same values on every platform, and blocks as if drawn at random."""
 
 import hashlib
 import itertools
@@ -27,18 +27,18 @@ IDS = [*range(50), 2**31 - 2, 2**31 - 1, 2**31, 2**32 + 5, 10**12, 2**62, 2**63 
 
 @pytest.mark.parametrize("stream", [0, 1])
 @pytest.mark.parametrize("seed", [0, 7, 2**40, 2**63])
-def test_hash_is_the_portable_formula(seed, stream):
+def test_hash_equals_the_documented_formula(seed, stream):
     hashes = hash_rows(np.array(IDS), seed, stream)
     assert hashes.dtype == np.int64
     assert hashes.tolist() == hash_in_python(IDS, seed, stream)
 
 
-def test_hash_of_seed_7_on_every_platform():
+def test_hash_of_seed_7_is_fixed():
     ids = np.array([0, 1, 2, 2**31 - 1, 2**31, 10**12])
     assert hash_rows(ids, 7).tolist() == [1398614152, 1714145618, 1865402088, 3057046907, 1893539584, 1900108546]
 
 
-def test_hash_takes_any_integers_and_any_chunks():
+def test_hash_does_not_depend_on_dtype_order_or_chunks():
     ids = np.arange(2**31 - 500, 2**31 + 500)
     whole = hash_rows(ids, 3)
     assert np.concatenate([hash_rows(chunk, 3) for chunk in np.array_split(ids, 7)]).tolist() == whole.tolist()
@@ -48,11 +48,11 @@ def test_hash_takes_any_integers_and_any_chunks():
         assert hash_rows(small.astype(dtype), 3).tolist() == hash_rows(small, 3).tolist()
 
 
-def test_hash_partition_is_the_hash_modulo_the_blocks():
+def test_partition_is_the_hash_modulo_the_number_of_blocks():
     assert np.array_equal(draw("hash", 1000, 7, 3, stream=2).labels, hash_rows(np.arange(1000), 3, 2) % 7)
 
 
-def test_hashes_differ_between_seeds_and_streams():
+def test_seeds_and_streams_give_independent_hashes():
     ids = np.arange(10_000)
     blocks = [hash_rows(ids, seed, stream) % 10 for seed, stream in ((0, 0), (1, 0), (0, 1), (1, 1))]
     for one, two in itertools.combinations(blocks, 2):
@@ -60,7 +60,7 @@ def test_hashes_differ_between_seeds_and_streams():
 
 
 @pytest.mark.parametrize("first", [0, 2**31 - 5000, 10**15])
-def test_hash_blocks_have_multinomial_sizes(first):
+def test_block_sizes_are_multinomial(first):
     n_rows, n_blocks, n_seeds = 10_000, 20, 100
     ids = np.arange(first, first + n_rows)
     total = 0.0
@@ -71,7 +71,7 @@ def test_hash_blocks_have_multinomial_sizes(first):
     assert 0.005 < stats.chi2(n_seeds * (n_blocks - 1)).cdf(total) < 0.995
 
 
-def test_pairs_of_rows_meet_in_a_hash_block_by_chance():
+def test_two_rows_share_a_block_as_often_as_by_chance():
     n_seeds, n_blocks = 3000, 10
     watched = np.array([0, 1, 2, 10, 1000, 2**31])
     blocks = np.stack([hash_rows(watched, seed) % n_blocks for seed in range(n_seeds)])

@@ -1,4 +1,4 @@
-"""Partitions: balanced, drawn without looking at the values, the same for a seed everywhere."""
+"""Partitions: balanced, independent of the values, and the same for a seed on every platform."""
 
 import itertools
 from collections import Counter
@@ -12,8 +12,6 @@ from outvote.blocks.partition import Partition, blocks_by_size, draw, permutatio
 
 BALANCED = ("random", "uniform", "contiguous")
 SIZES = [(1, 1), (7, 1), (7, 7), (10, 3), (12, 4), (100, 7), (101, 50), (999, 10)]
-
-#: Rows of 64 values make groups of 512 rows: segments on few enough rows to draw it many times.
 
 
 def check_cover(dealt, n_rows, n_blocks):
@@ -38,7 +36,7 @@ def sums_by_label(x, labels, n_blocks):
 
 @pytest.mark.parametrize(("n_rows", "n_blocks"), SIZES)
 @pytest.mark.parametrize("kind", BALANCED)
-def test_blocks_are_equal_and_the_rest_is_left_out(kind, n_rows, n_blocks):
+def test_blocks_have_equal_sizes_and_leave_out_the_remainder(kind, n_rows, n_blocks):
     for seed in range(3):
         dealt = draw(kind, n_rows, n_blocks, seed)
         check_cover(dealt, n_rows, n_blocks)
@@ -48,7 +46,7 @@ def test_blocks_are_equal_and_the_rest_is_left_out(kind, n_rows, n_blocks):
 
 @pytest.mark.parametrize(("n_rows", "n_blocks"), SIZES)
 @pytest.mark.parametrize("kind", BALANCED)
-def test_spread_uses_every_row(kind, n_rows, n_blocks):
+def test_remainder_spread_uses_every_row(kind, n_rows, n_blocks):
     dealt = draw(kind, n_rows, n_blocks, 1, remainder="spread")
     check_cover(dealt, n_rows, n_blocks)
     assert dealt.left_out.size == 0
@@ -75,7 +73,7 @@ def test_hash_blocks_cover_the_rows():
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
 @pytest.mark.parametrize("remainder", ["drop", "spread"])
 @pytest.mark.parametrize("kind", ["random", "hash", "contiguous"])
-def test_sums_are_those_of_the_blocks(kind, remainder, shape, scale):
+def test_sums_equal_the_sums_of_each_block(kind, remainder, shape, scale):
     x = np.random.default_rng(0).normal(size=(103, *shape))
     dealt = draw(kind, 103, 10, 4, remainder=remainder)
     expected = scale * sums_by_label(x, dealt.labels, 10)
@@ -83,7 +81,7 @@ def test_sums_are_those_of_the_blocks(kind, remainder, shape, scale):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, bool, np.uint64])
-def test_sums_are_accumulated_in_double_precision(dtype):
+def test_sums_are_computed_in_float64(dtype):
     x = np.ones(40_960, dtype=dtype)
     if dtype is np.float32:
         x[::2] = 2.0**24
@@ -93,7 +91,7 @@ def test_sums_are_accumulated_in_double_precision(dtype):
         assert np.array_equal(sums, sums_by_label(x, dealt.labels, 5))
 
 
-def test_strided_and_read_only_rows_are_summed_in_place():
+def test_strided_and_read_only_rows_are_summed():
     x = np.random.default_rng(0).normal(size=(40_960, 2))
     x.flags.writeable = False
     for dealt in (draw("random", 40_960, 7, 0), draw("hash", 40_960, 7, 0)):
@@ -107,7 +105,7 @@ def stack_cases():
 
 @pytest.mark.parametrize("blocks", [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2], [3, 1]])
 @pytest.mark.parametrize("shape", [(), (2,)])
-def test_stack_gives_the_rows_of_the_blocks_asked_for(blocks, shape):
+def test_stack_returns_the_rows_of_the_given_blocks(blocks, shape):
     for dealt in stack_cases():
         x = np.random.default_rng(0).normal(size=(dealt.n_rows, *shape))
         stacked = dealt.stack(x, np.array(blocks))
@@ -116,7 +114,7 @@ def test_stack_gives_the_rows_of_the_blocks_asked_for(blocks, shape):
             assert np.array_equal(rows, x[dealt[k]])
 
 
-def test_stack_of_unequal_blocks_one_size_at_a_time():
+def test_stack_of_unequal_blocks():
     x = np.arange(11.0)
     for kind in ("random", "contiguous"):
         dealt = draw(kind, 11, 4, 0, remainder="spread")
@@ -125,7 +123,7 @@ def test_stack_of_unequal_blocks_one_size_at_a_time():
                 assert rows.tolist() == dealt[k].tolist()
 
 
-def test_blocks_by_size_groups_what_can_be_stacked():
+def test_blocks_by_size_groups_blocks_of_equal_size():
     def sizes(*values):
         return Partition(sum(values), np.array(values), np.arange(0), None)
 
@@ -138,7 +136,7 @@ def test_blocks_by_size_groups_what_can_be_stacked():
 
 
 @pytest.mark.parametrize("blocks", [[0, 1, 2], [2, 0], [1]])
-def test_keep_leaves_out_the_other_blocks(blocks):
+def test_keep_drops_the_other_blocks(blocks):
     for dealt in (
         draw("random", 11, 3, 0),
         draw("hash", 30, 3, 0),
@@ -183,12 +181,12 @@ def test_a_partition_is_a_sequence():
         ("contiguous", 0, "drop", [0, 0, 0, 1, 1, 1, 2, 2, 2, -1]),
     ],
 )
-def test_seed_7_deals_these_blocks_on_every_platform(kind, stream, remainder, labels):
+def test_blocks_of_seed_7_are_fixed(kind, stream, remainder, labels):
     assert draw(kind, 10, 3, 7, stream=stream, remainder=remainder).labels.tolist() == labels
 
 
 @pytest.mark.parametrize("kind", ["random", "uniform", "hash"])
-def test_a_seed_decides_and_streams_differ(kind):
+def test_same_seed_same_blocks_and_streams_are_independent(kind):
     for options in ({}, {"remainder": "spread"}):
         first = draw(kind, 40_960, 8, 5, **options).labels
         assert np.array_equal(first, draw(kind, 40_960, 8, 5, **options).labels)
@@ -202,7 +200,7 @@ def test_large_seeds_do_not_wrap():
     assert len({tuple(each) for each in labels}) == 4
 
 
-def test_seed_of_reads_what_numpy_users_pass():
+def test_seed_of_accepts_integers_generators_sequences_and_none():
     assert seed_of(5) == 5
     assert seed_of(0) == 0
     assert seed_of(2**70) == 2**70
@@ -222,13 +220,13 @@ def test_seed_of_reads_what_numpy_users_pass():
 
 
 @pytest.mark.parametrize("rng", [-1, np.int64(-1)])
-def test_a_negative_seed_is_refused(rng):
+def test_negative_seed_raises(rng):
     with pytest.raises(ValueError, match="is negative: a seed is an integer of at least 0"):
         seed_of(rng)
 
 
 @pytest.mark.parametrize("rng", [True, np.True_, 1.0, "1", [1, 2], np.random.RandomState(0)])
-def test_other_seeds_are_refused(rng):
+def test_other_seeds_raise(rng):
     with pytest.raises(TypeError, match="must be an integer seed, a numpy Generator, or None"):
         seed_of(rng)
 
@@ -245,7 +243,7 @@ def test_all_balanced_partitions_are_equally_likely(kind):
 
 
 @pytest.mark.parametrize("kind", ["random", "uniform"])
-def test_every_pair_of_rows_meets_equally_often(kind):
+def test_every_pair_of_rows_shares_a_block_equally_often(kind):
     # Nine rows, four blocks of two, one left out: a row meets each of eight others, or none, with probability 1/9.
     partner = np.zeros((9, 9), dtype=int)
     for seed in range(3600):
@@ -261,7 +259,7 @@ def test_every_pair_of_rows_meets_equally_often(kind):
     assert stats.chisquare(np.diag(partner)).pvalue > 0.01
 
 
-def test_rows_meet_equally_often_in_larger_blocks():
+def test_companions_of_a_row_are_uniform_in_larger_blocks():
     # Twelve rows in three blocks of four: the three companions of row 0 are uniform among C(11, 3) = 165 sets.
     met = Counter()
     for seed in range(4000):
@@ -272,7 +270,7 @@ def test_rows_meet_equally_often_in_larger_blocks():
     assert stats.chisquare(counts).pvalue > 0.01
 
 
-def test_a_long_permutation_is_one(monkeypatch):
+def test_long_permutations_are_uniform(monkeypatch):
     monkeypatch.setattr("outvote.blocks.partition._SORT_FROM", 4)
     for n in (4, 5, 1000):
         assert np.array_equal(np.sort(permutation(np.random.default_rng(n), n)), np.arange(n))
@@ -294,7 +292,7 @@ def pooled_blocks(values, estimator, seeds, **options):
 
 
 @pytest.mark.parametrize("order", ["sorted", "period K", "period 2K", "classes"])
-def test_mean_has_the_same_law_of_block_values_on_ordered_rows(order):
+def test_block_means_do_not_depend_on_the_order_of_the_rows(order):
     n_rows, n_blocks = 2000, 40
     rng = np.random.default_rng(8)
     x = {
@@ -310,7 +308,7 @@ def test_mean_has_the_same_law_of_block_values_on_ordered_rows(order):
     assert stats.ks_2samp(one, two).pvalue > 0.01
 
 
-def test_the_comparison_of_laws_would_notice_an_order():
+def test_contiguous_blocks_of_sorted_rows_are_detected():
     x = np.sort(np.random.default_rng(8).exponential(size=2000))
     options = {"n_blocks": 40, "contamination": 0}
     one = pooled_blocks(x, ov.mean, range(30), partition="contiguous", **options)
@@ -319,7 +317,7 @@ def test_the_comparison_of_laws_would_notice_an_order():
 
 
 @pytest.mark.parametrize("order", ["sorted", "period K", "classes"])
-def test_pairs_have_the_same_law_of_block_values_on_ordered_rows(order):
+def test_block_variances_do_not_depend_on_the_order_of_the_rows(order):
     n_rows, n_blocks = 60, 30
     rng = np.random.default_rng(9)
     x = {
@@ -334,7 +332,7 @@ def test_pairs_have_the_same_law_of_block_values_on_ordered_rows(order):
     assert stats.ks_2samp(one, two).pvalue > 0.01
 
 
-def test_pairs_of_long_sorted_inputs_are_permuted():
+def test_block_variances_of_long_sorted_rows_have_the_right_law():
     # Turned, a block would hold rows far apart only, and never two neighbours: its variance would be far too regular.
     n_rows = 64 * 32_768
     x = np.sort(np.random.default_rng(3).normal(size=n_rows))
@@ -358,7 +356,7 @@ def test_blocks_do_not_depend_on_the_values(kind):
         np.testing.assert_allclose(found.block_values, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_long_means_are_those_of_the_blocks():
+def test_block_means_of_long_tables():
     x = np.random.default_rng(0).normal(size=(40_003, 64))
     found = ov.mean(x, n_blocks=5, contamination=0, rng=11)
     dealt = draw("random", 40_003, 5, 11)

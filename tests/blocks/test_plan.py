@@ -1,4 +1,4 @@
-"""Plans: sizes, what blocks survive, and the sentences that say so."""
+"""Block plans: sizes, the corrupt rows they survive, and their explanations."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ from outvote.blocks.plan import BlockPlan, GridPlan, majority
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 7, 30, 101])
-def test_sizes_add_up(n_rows):
+def test_block_sizes_add_up(n_rows):
     for n_blocks in range(1, n_rows + 1):
         drop = BlockPlan(n_rows, n_blocks, 0)
         assert drop.block_size * n_blocks + drop.n_left_out == n_rows
@@ -25,7 +25,7 @@ def test_sizes_add_up(n_rows):
         assert large == math.ceil(n_rows / n_blocks)
 
 
-def test_survival_is_the_largest_minority():
+def test_survives_is_the_largest_minority_of_blocks():
     for n_blocks in range(1, 20):
         plan = BlockPlan(100, n_blocks, 0)
         assert plan.survives == max(c for c in range(n_blocks) if n_blocks - c > c)
@@ -33,7 +33,7 @@ def test_survival_is_the_largest_minority():
             assert BlockPlan(100, n_blocks, n_corrupt).holds == (2 * n_corrupt < n_blocks)
 
 
-def test_a_plan_cannot_be_changed():
+def test_plan_is_immutable():
     with pytest.raises(FrozenInstanceError):
         BlockPlan(10, 3, 1).n_blocks = 4
 
@@ -49,15 +49,15 @@ def test_a_plan_cannot_be_changed():
         (BlockPlan(10, 3, 0, sizes=(3, 4)), "3 blocks of 3 or 4"),
     ],
 )
-def test_a_plan_prints_in_a_few_words(plan, text):
+def test_str_of_a_plan(plan, text):
     assert str(plan) == text
 
 
-def test_a_hash_leaves_no_row_out():
+def test_plan_of_hash_blocks_leaves_no_row_out():
     assert BlockPlan(10, 3, 0, sizes=(2, 5)).n_left_out == 0
 
 
-def test_explain_a_plan_that_holds():
+def test_explain_of_a_plan_that_holds():
     assert BlockPlan(100, 27, 3, reason="Because.").explain().split("\n") == [
         "100 rows go into 27 blocks of 3.",
         "19 rows outside these blocks are left out.",
@@ -66,7 +66,7 @@ def test_explain_a_plan_that_holds():
     ]
 
 
-def test_explain_counts_in_the_singular():
+def test_explain_uses_the_singular():
     assert BlockPlan(10, 3, 1).explain().split("\n") == [
         "10 rows go into 3 blocks of 3.",
         "1 row outside these blocks is left out.",
@@ -76,7 +76,7 @@ def test_explain_counts_in_the_singular():
     assert BlockPlan(1, 1, 0).explain().startswith("1 row goes into 1 block of 1.\n")
 
 
-def test_explain_a_plan_that_does_not_hold():
+def test_explain_of_a_plan_that_does_not_hold():
     last = BlockPlan(100, 10, 5).explain().split("\n")[-1]
     assert last == (
         "These blocks survive 4 corrupt rows at most, but 5 rows may be corrupt: nothing is guaranteed. "
@@ -84,7 +84,7 @@ def test_explain_a_plan_that_does_not_hold():
     )
 
 
-def test_a_plan_deals_its_rows():
+def test_partition_of_a_plan():
     plan = BlockPlan(100, 7, 3, remainder="spread")
     blocks = plan.partition(rng=1)
     assert sorted(np.concatenate(list(blocks)).tolist()) == list(range(100))
@@ -106,7 +106,7 @@ PAIR = (BlockPlan(100, 9, 2, reason="First."), BlockPlan(50, 9, 1, degree=2, rea
 @pytest.mark.parametrize(
     ("grid", "votes", "holds"), [("full", 81, True), ("diagonal", 9, True), ("separate", 18, True)]
 )
-def test_a_grid_gathers_its_samples(grid, votes, holds):
+def test_grid_combines_the_plans_of_its_samples(grid, votes, holds):
     plan = GridPlan(PAIR, grid)
     assert plan.n_rows == (100, 50)
     assert plan.n_blocks == (9, 9)
@@ -117,7 +117,7 @@ def test_a_grid_gathers_its_samples(grid, votes, holds):
     assert plan.holds is holds
 
 
-def test_grids_differ_in_what_they_survive():
+def test_grid_kinds_survive_different_contaminations():
     pair = (BlockPlan(100, 11, 3), BlockPlan(100, 11, 3))
     # Of 121 combinations 64 are clean; of 11 blocks in step 5; of each sample's 11 blocks 8.
     assert [GridPlan(pair, grid).holds for grid in ("full", "diagonal", "separate")] == [True, False, True]
@@ -125,7 +125,7 @@ def test_grids_differ_in_what_they_survive():
     assert [GridPlan(worse, grid).holds for grid in ("full", "diagonal", "separate")] == [False, False, True]
 
 
-def test_a_grid_deals_its_samples_independently():
+def test_grid_partitions_its_samples_independently():
     plan = GridPlan((BlockPlan(60, 6, 0), BlockPlan(60, 6, 0)), "full")
     first, second = plan.partition(rng=3)
     assert not np.array_equal(first.labels, second.labels)
@@ -135,7 +135,7 @@ def test_a_grid_deals_its_samples_independently():
     assert [len(part) for part in GridPlan(PAIR, "diagonal").partition(kind="contiguous")] == [9, 9]
 
 
-def test_a_grid_prints_in_a_few_words():
+def test_str_of_a_grid():
     assert str(GridPlan(PAIR, "full")) == "9 blocks of 11 × 9 blocks of 5"
     assert str(GridPlan(PAIR, "diagonal")) == "9 blocks of 11 with 9 blocks of 5"
     assert str(GridPlan(PAIR, "separate")) == "9 blocks of 11 and 9 blocks of 5"
@@ -149,7 +149,7 @@ LAYOUT = [
 ]
 
 
-def test_explain_a_grid():
+def test_explain_of_a_full_grid():
     assert GridPlan(PAIR, "full").explain().split("\n") == [
         *LAYOUT,
         "First.",
@@ -157,7 +157,7 @@ def test_explain_a_grid():
     ]
 
 
-def test_explain_a_diagonal():
+def test_explain_of_a_diagonal():
     assert GridPlan(PAIR, "diagonal").explain().split("\n") == [
         *LAYOUT,
         "First.",
@@ -165,7 +165,7 @@ def test_explain_a_diagonal():
     ]
 
 
-def test_explain_separate_samples():
+def test_explain_of_separate_samples():
     assert GridPlan(PAIR, "separate").explain().split("\n") == [
         *LAYOUT,
         "Sample 1: First. The clean blocks outvote up to 4 corrupt rows, at any position; 2 rows may be corrupt.",
@@ -176,7 +176,7 @@ def test_explain_separate_samples():
 @pytest.mark.parametrize(
     ("grid", "votes"), [("full", "9 combinations of blocks"), ("diagonal", "k-th blocks of all samples")]
 )
-def test_explain_a_grid_that_does_not_hold(grid, votes):
+def test_explain_of_a_grid_that_does_not_hold(grid, votes):
     plan = GridPlan((BlockPlan(9, 3, 1), BlockPlan(9, 3, 1)), grid)
     assert not plan.holds
     assert plan.explain().split("\n")[-1] == (
@@ -210,7 +210,7 @@ def majority_by_trying(blocks, corrupt, grid):
 
 
 @pytest.mark.parametrize("grid", ["full", "diagonal", "separate"])
-def test_majority_against_every_placement_of_two_samples(grid):
+def test_majority_of_two_samples_against_every_placement(grid):
     for one, two in itertools.product(range(1, 6), repeat=2):
         if grid == "diagonal" and one != two:
             continue
@@ -219,7 +219,7 @@ def test_majority_against_every_placement_of_two_samples(grid):
             assert majority((one, two), corrupt, grid) == expected, (one, two, corrupt)
 
 
-def test_majority_against_every_placement_of_one_and_three_samples():
+def test_majority_of_one_and_three_samples_against_every_placement():
     for k, c in itertools.product(range(1, 8), range(5)):
         assert (
             majority((k,), (c,), "full") == majority((k,), (c,), "diagonal") == majority_by_trying((k,), (c,), "full")

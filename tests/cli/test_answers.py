@@ -1,4 +1,4 @@
-"""What the commands compute: the same as the library, with what is missing said."""
+"""The commands compute what the library computes."""
 
 import math
 
@@ -31,7 +31,7 @@ def columns(values, labels=None, unreadable=()):
 BOTH = columns(np.r_[A, B], ["A"] * 800 + ["B"] * 1000)
 
 
-def test_means_are_those_of_the_library():
+def test_means_equal_those_of_the_library():
     asked = Asked(contamination=8, assume=ov.FiniteVariance(60.0), seed=3)
     found = means(BOTH, asked, "f.csv")
     for line, rows in zip(found.groups, (A, B), strict=True):
@@ -43,19 +43,19 @@ def test_means_are_those_of_the_library():
     assert found.complete
 
 
-def test_a_median_survives_more_than_it_was_asked_to():
+def test_median_survives_more_rows_than_requested():
     (line,) = means(columns(A), Asked(contamination=8), "f").groups
     assert line.vote == "median"
     assert line.survives == (line.blocks - 1) // 2 > line.corrupt == 8
     assert line.mean.provenance == "plug-in"
 
 
-def test_where_the_number_is_open_the_interval_allows_for_the_most():
+def test_unknown_contamination_allows_for_the_largest_level():
     (line,) = means(columns(A), Asked(contamination="auto"), "f").groups
     assert line.corrupt == line.survives == 80
 
 
-def test_a_small_group_keeps_its_line_and_says_why():
+def test_small_groups_get_a_note():
     found = means(columns([1.0] + [5.0] * 5 + A.tolist(), ["x"] + ["y"] * 5 + ["z"] * 800), Asked(contamination=3), "f")
     assert [line.mean.estimate is None for line in found.groups] == [True, True, False]
     assert "corrupt rows among 1" in found.groups[0].mean.note
@@ -65,14 +65,14 @@ def test_a_small_group_keeps_its_line_and_says_why():
         means(columns([1.0]), Asked(contamination=3), "f")
 
 
-def test_sensitivity_goes_over_the_levels_of_each_group():
+def test_sensitivity_has_the_levels_of_each_group():
     found = means(BOTH, Asked(), "f", levels=True)
     levels = [level.corrupt for level in found.sensitivity if level.group == ("A",)]
     assert levels == ov.sensitivity(A, rng=0).n_corrupt.tolist()
     assert {level.group for level in found.sensitivity} == {("A",), ("B",)}
 
 
-def test_rows_in_files_are_dealt_by_their_id(tmp_path):
+def test_means_by_row_id_equal_hash_partitions(tmp_path):
     path, frame = tmp_path / "x.csv", np.random.default_rng(1).permutation(800)
     ids = np.arange(800)
     lines = [f"{ids[i]},{'x' if i % 2 else 'y'},{float(A[i])!r}" for i in frame]
@@ -94,7 +94,7 @@ def test_rows_in_files_are_dealt_by_their_id(tmp_path):
     assert not small.complete
 
 
-def test_a_comparison_is_that_of_the_library():
+def test_comparison_equals_that_of_the_library():
     asked = Asked(contamination=5, assume=ov.FiniteVariance(60.0), seed=2)
     found = compare(BOTH, asked, "f")
     (one,) = found.comparisons
@@ -112,7 +112,7 @@ def test_a_comparison_is_that_of_the_library():
     assert one.plain == pytest.approx(B.mean() - A.mean())
 
 
-def test_names_of_variants_are_in_the_sentence():
+def test_sentence_names_the_variants():
     rows = columns(np.r_[B, A, A], ["old"] * 1000 + ["new"] * 800 + ["odd"] * 800)
     found = compare(rows, Asked(contamination=5), "f", baseline="old")
     assert [one.other for one in found.comparisons] == ["new", "odd"]
@@ -122,7 +122,7 @@ def test_names_of_variants_are_in_the_sentence():
     assert unsettled.sentence == "These 1 600 rows do not settle whether odd or new is larger, even if none is corrupt."
 
 
-def test_what_stands_must_survive_what_is_corrupt_for_certain():
+def test_comparison_counts_rows_known_to_be_corrupt():
     # Wrong units make a difference of a few rows look certain; rows without a number say that some are corrupt.
     spoiled = [A.copy(), A[::-1].copy()]
     spoiled[0][:2], spoiled[1][:1] = np.nan, np.nan
@@ -133,7 +133,7 @@ def test_what_stands_must_survive_what_is_corrupt_for_certain():
     assert one.sentence.endswith("even if no other row is corrupt.")
 
 
-def test_rows_of_no_variant_are_left_out_and_counted():
+def test_rows_without_a_variant_are_counted():
     labels = ["A"] * 800 + ["B"] * 1000 + [None] * 3
     assert compare(columns(np.r_[A, B, [1, 2, 3]], labels), Asked(), "f").left_out == 3
     with pytest.raises(ValueError, match="--by k has the one value 'A', but a comparison needs two"):
@@ -142,13 +142,13 @@ def test_rows_of_no_variant_are_left_out_and_counted():
         compare(BOTH, Asked(), "f", baseline="a")
 
 
-def test_a_lift_without_a_base_is_said_to_be_missing():
+def test_lift_over_a_zero_mean_gets_a_note():
     (one,) = compare(columns(np.r_[np.zeros(500), B], ["A"] * 500 + ["B"] * 1000), Asked(), "f").comparisons
     assert one.lift.estimate is None
     assert "mean of a, which is 0" in one.lift.note
 
 
-def test_a_plan_without_a_scale_is_in_standard_deviations():
+def test_plan_without_a_scale_is_in_standard_deviations():
     found = plan(10_000, Asked(contamination=0.02, confidence=0.99))
     same = ov.plan_blocks(10_000, 0.02, 0.99)
     radius = ov.certificate.radius(
@@ -165,7 +165,7 @@ def test_a_plan_without_a_scale_is_in_standard_deviations():
     assert "0.02" in found.half_note
 
 
-def test_rows_for_half_the_radius_reach_it():
+def test_rows_for_half_the_radius():
     asked = Asked(contamination=20, assume=ov.FiniteVariance(30.0))
     found = plan(10_000, asked)
     assert found.unit == ""
@@ -187,16 +187,16 @@ def test_rows_for_half_the_radius_reach_it():
         (ov.FiniteKurtosis(9.0), "known: the sd"),
     ],
 )
-def test_what_else_might_be_known(assume, other):
+def test_plan_lists_other_assumptions(assume, other):
     assert other in [option.change for option in plan(1000, Asked(contamination=5, assume=assume)).options]
 
 
-def test_a_plan_needs_a_number():
+def test_plan_refuses_unknown_contamination():
     with pytest.raises(ValueError, match="--contamination auto"):
         plan(100, Asked(contamination="auto"))
 
 
-def test_scores_are_those_of_every_partition_written_out():
+def test_suspect_scores_against_brute_force():
     """The turned columns give blocks of one row of each column: count them again, one by one."""
     x, size, seed = np.r_[np.random.default_rng(3).normal(size=18), 9.0, -8.0], 3, 5
     scores, distances = score_rows(x, size, 40, seed)
@@ -216,7 +216,7 @@ def test_scores_are_those_of_every_partition_written_out():
     np.testing.assert_allclose(distances, np.abs(x - np.median(x)))
 
 
-def test_planted_rows_are_the_most_suspect():
+def test_planted_outliers_are_the_top_suspects():
     x = np.random.default_rng(4).normal(10.0, 1.0, size=5000)
     planted = [5, 77, 4000, 4999]
     x[planted] = [100.0, -80.0, 1e308, -1e308]
@@ -234,7 +234,7 @@ def test_suspects_are_judged_within_their_group():
     assert (first.row, first.group, first.score) == (8, ("small",), 1.0)
 
 
-def test_cells_that_are_no_numbers_come_first():
+def test_unreadable_cells_are_the_top_suspects():
     x = np.r_[np.random.default_rng(7).normal(size=200), np.nan, np.nan, np.inf, 50.0]
     found = suspects(columns(x, unreadable=[(201, "oops")]), Asked(), "f", top=3)
     assert [(one.row, one.text, one.value) for one in found.suspects] == [
@@ -246,10 +246,10 @@ def test_cells_that_are_no_numbers_come_first():
 
 
 @pytest.mark.parametrize("values", [[1.0], [1.0, 2.0], [3.0] * 50, [np.nan] * 4])
-def test_where_nothing_stands_out_nobody_is_named(values):
+def test_no_suspects_among_ordinary_rows(values):
     assert suspects(columns(values), Asked(), "f").suspects == []
 
 
-def test_what_is_infinite_is_none():
+def test_infinite_values_become_none():
     value = Value.checked(1.0, -math.inf, math.inf, math.inf, "none", "why")
     assert (value.low, value.high, value.radius, value.bounded) == (None, None, None, False)

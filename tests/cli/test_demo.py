@@ -1,3 +1,5 @@
+"""The demonstration: its table, its figure, and the error without rich."""
+
 import builtins
 import sys
 
@@ -7,7 +9,7 @@ import pytest
 from outvote.cli import demo
 
 
-def test_the_demonstration_prints_a_table_and_saves_a_figure(tmp_path, capsys):
+def test_demo_prints_a_table_and_saves_a_figure(tmp_path, capsys):
     figure = tmp_path / "new folder" / "demo.png"
     demo.main(["--figure", str(figure)])
     printed = capsys.readouterr().out
@@ -17,17 +19,17 @@ def test_the_demonstration_prints_a_table_and_saves_a_figure(tmp_path, capsys):
     assert [path.name for path in figure.parent.iterdir()] == ["demo.png"]
 
 
-def test_outvote_is_the_nearest_to_the_truth():
-    clean, corrupted = demo.corrupt()
-    assert len(corrupted.rows) == 11
-    rows, robust = demo.answers(clean, corrupted.data)
+def test_robust_mean_is_nearest_to_the_truth():
+    clean, spoiled = demo.corrupt()
+    assert len(spoiled.rows) == 11
+    rows, robust = demo.answers(clean, spoiled.data)
     errors = {row.name: abs(row.corrupted - clean.mean()) for row in rows}
     assert min(errors, key=errors.get) == "outvote.mean"
     assert robust.interval.low <= clean.mean() <= robust.interval.high
-    assert np.array_equal(np.flatnonzero(corrupted.data != clean), corrupted.rows)
+    assert np.array_equal(np.flatnonzero(spoiled.data != clean), spoiled.rows)
 
 
-def test_a_missing_package_gives_the_command_that_installs_it(monkeypatch, tmp_path):
+def test_missing_rich_raises_with_the_install_command(monkeypatch, tmp_path):
     real = builtins.__import__
 
     def without_rich(name, *args, **kwargs):

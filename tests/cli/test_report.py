@@ -1,4 +1,4 @@
-"""The report: what it says, and the page in a browser."""
+"""The report: its curves, its sentences, and its page in a browser."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def embedded(path):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text)[1])
 
 
-# ---------------------------------------------------------------- what is computed
+# ---------------------------------------------------------------- curves and sentences
 
 
 @pytest.mark.parametrize("assume", [ov.FiniteVariance(2.5), None])
-def test_a_curve_is_overturned_where_the_tolerance_says(assume):
+def test_curve_turns_at_the_tolerance(assume):
     a, b = samples()
     b = b if assume else b + 1
     asked = Asked(assume=assume, contamination=2)
@@ -105,7 +105,7 @@ def test_a_curve_is_overturned_where_the_tolerance_says(assume):
     assert turned.stands == found.stands
 
 
-def test_an_interval_covers_every_split():
+def test_interval_covers_every_split_of_the_corrupt_rows():
     a, b = samples()
     asked = Asked(assume=ov.FiniteVariance(2.5), contamination=2)
     found = curve_of([a, b], asked)
@@ -118,7 +118,7 @@ def test_an_interval_covers_every_split():
         assert value.low < value.estimate < value.high
 
 
-def test_one_mean_agrees_with_the_sensitivity():
+def test_curve_of_one_mean_equals_the_sensitivity():
     x = np.concatenate(samples())
     asked = Asked(contamination=5)
     found = curve_of([x], asked, bound=9.5)
@@ -130,7 +130,7 @@ def test_one_mean_agrees_with_the_sensitivity():
     assert value_at(found, 5)[0].estimate == table.estimate[0]
 
 
-def test_gross_errors_do_no_harm_where_they_are_allowed_for():
+def test_gross_errors_within_the_contamination_do_no_harm():
     """They turn the means around for whoever trusts every row, and not for whoever allows for them."""
     a, b = samples()
     a, b = np.r_[a, np.full(10, 1e4)], b + 4
@@ -150,7 +150,7 @@ def test_gross_errors_do_no_harm_where_they_are_allowed_for():
     assert trusting.stands == tolerance.rows
 
 
-def test_not_settled_where_assumed_but_below():
+def test_conclusion_may_stand_below_the_contamination_only():
     a, b = (x[::2] for x in samples())
     asked = Asked(assume=ov.FiniteVariance(2.5), contamination=0.2)
     found = curve_of([a, b], asked)
@@ -162,7 +162,7 @@ def test_not_settled_where_assumed_but_below():
     assert not open_case.verdict.any()
 
 
-def test_rows_that_give_themselves_away_are_counted_where_they_are():
+def test_rows_known_to_be_corrupt_count_in_their_sample():
     a, b = samples()
     a[:1], b[:3] = np.nan, np.nan
     asked = Asked(assume=ov.FiniteVariance(2.5), contamination=5, nan="corrupt")
@@ -178,7 +178,7 @@ def test_rows_that_give_themselves_away_are_counted_where_they_are():
     assert worst[found.stands] > 0 >= worst[found.stands + 1]
 
 
-def test_groups_too_small_for_an_answer(tmp_path):
+def test_small_groups_have_no_conclusion(tmp_path):
     a, b = samples()
     path = write(tmp_path / "x.csv", ["k", "v"], [*["a"] * 50, "b"], [*a[:50], b[0]])
     done = run("report", path, "--value", "v", "--by", "k", "-o", tmp_path / "x.html")
@@ -186,7 +186,7 @@ def test_groups_too_small_for_an_answer(tmp_path):
     assert done.stdout.startswith("There is no interval for b against a if up to 0 of the 51 rows are corrupt.")
 
 
-def test_several_variants_files_and_missing_values(tmp_path):
+def test_report_of_several_variants_files_and_missing_values(tmp_path):
     a, b = samples()
     labels, values = ["a"] * 800 + ["b"] * 1200, np.concatenate([a, b]).astype(str).tolist()
     values[7] = ""
@@ -213,7 +213,7 @@ def test_several_variants_files_and_missing_values(tmp_path):
     assert page.count('id="slider-') == 2
 
 
-def test_variants_that_are_not_settled_at_all(tmp_path):
+def test_conclusions_that_are_never_settled(tmp_path):
     values = [*range(100), *range(100)]
     path = write(tmp_path / "x.csv", ["k", "v"], ["a"] * 100 + ["b"] * 100, values)
     done = run("report", path, "--value", "v", "--by", "k", "--contamination", 0, "-o", tmp_path / "x.html")
@@ -225,7 +225,7 @@ def test_variants_that_are_not_settled_at_all(tmp_path):
     assert "No row of 50 stands out." in (tmp_path / "x.html").read_text("utf-8")
 
 
-def test_a_conclusion_that_no_corrupt_row_may_touch(tmp_path):
+def test_conclusion_that_survives_no_corrupt_row(tmp_path):
     rng = np.random.default_rng(1)
     v = rng.exponential(30, 3000)
     v[:10] *= 1000
@@ -234,7 +234,7 @@ def test_a_conclusion_that_no_corrupt_row_may_touch(tmp_path):
     assert done.stdout.splitlines()[1] == "B has a larger mean v than A if no row is corrupt."
 
 
-def test_a_group_that_cannot_be_averaged_is_told_of(tmp_path):
+def test_group_of_infinities_has_no_conclusion(tmp_path):
     a, _ = samples()
     path = write(tmp_path / "x.csv", ["k", "v"], ["a"] * 50 + ["b"] * 50, [*a[:70], *["inf"] * 30])
     done = run("report", path, "--value", "v", "--by", "k", "--nan", "corrupt", "-o", tmp_path / "x.html")
@@ -243,7 +243,7 @@ def test_a_group_that_cannot_be_averaged_is_told_of(tmp_path):
     assert "infinite" in (tmp_path / "x.html").read_text("utf-8")
 
 
-def test_variants_that_are_numbers_are_named_with_their_column(tmp_path):
+def test_numeric_variants_are_named_with_their_column(tmp_path):
     a, b = samples()
     path = write(tmp_path / "x.csv", ["arm", "v"], ["0"] * 800 + ["1"] * 1200, np.concatenate([a, b]))
     done = run("report", path, "--value", "v", "--by", "arm", "--sd", 2.5, "-o", tmp_path / "x.html")
@@ -252,10 +252,10 @@ def test_variants_that_are_numbers_are_named_with_their_column(tmp_path):
     assert f"arm 1 minus arm 0 is {b.mean() - a.mean():.2f}." in page
 
 
-# ---------------------------------------------------------------- as text
+# ---------------------------------------------------------------- page as text
 
 
-def test_the_page_says_what_the_command_prints(folder):
+def test_page_contains_the_printed_sentences(folder):
     a, b = samples()
     for name in ("ab", "one", "nasty"):
         page = unescape((folder / f"{name}.html").read_text("utf-8"))
@@ -271,7 +271,7 @@ def test_the_page_says_what_the_command_prints(folder):
     assert (folder / "one.txt").read_text().startswith("The mean of revenue is above 9.5: it is 10.")
 
 
-def test_it_says_how_to_make_it_again_and_then_is_the_same(folder):
+def test_page_is_reproduced_by_its_command(folder):
     page = (folder / "ab.html").read_text("utf-8")
     command = shlex.split(unescape(re.search(r"<dt>Command</dt><dd><code>(.*?)</code>", page)[1]))
     assert command[:2] == ["outvote", "report"]
@@ -283,7 +283,7 @@ def test_it_says_how_to_make_it_again_and_then_is_the_same(folder):
     assert (folder / "ab.html").read_text("utf-8") == page
 
 
-def test_nothing_is_unescaped_and_nothing_fetched(folder):
+def test_page_escapes_data_and_loads_nothing(folder):
     page = (folder / "nasty.html").read_text("utf-8")
     assert page.count("<script") == page.count("</script>") == 2
     for mark in ("<b id", "<img", "<i>", "url(", "@import", " style="):
@@ -292,11 +292,11 @@ def test_nothing_is_unescaped_and_nothing_fetched(folder):
     assert embedded(folder / "nasty.html")[0]["words"][2] == [f"{NASTY} is larger", "holds"]
 
 
-def test_colours_can_be_read():
+def test_colours_have_enough_contrast():
     check_colours("outvote.cli.report", ("text", "muted", "link", "robust", "plain", "holds", "open"))
 
 
-# ---------------------------------------------------------------- mistakes
+# ---------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(
@@ -310,13 +310,13 @@ def test_colours_can_be_read():
         (["--by", "variant", "--baseline", "C"], "--baseline 'C' is not a value of 'variant'"),
     ],
 )
-def test_mistakes(folder, tmp_path, options, told):
+def test_invalid_options_raise_and_write_nothing(folder, tmp_path, options, told):
     with pytest.raises(ValueError, match=re.escape(told)):
         run("report", folder / "ab.csv", "--value", "revenue", *options, "-o", tmp_path / "x.html")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_data_are_not_written_over(folder):
+def test_report_does_not_overwrite_its_data(folder):
     data = (folder / "ab.csv").read_bytes()
     with pytest.raises(ValueError, match="is the file that is read"):
         run("report", folder / "ab.csv", "--value", "revenue", "-o", folder / "ab.csv")
@@ -325,7 +325,7 @@ def test_the_data_are_not_written_over(folder):
         run("report", folder / "ab.csv", "--value", "revenue", "-o", folder)
 
 
-def test_a_page_is_whole_or_not_there(folder, tmp_path, monkeypatch):
+def test_failed_write_keeps_the_old_page(folder, tmp_path, monkeypatch):
     (tmp_path / "x.html").write_text("before")
     monkeypatch.setattr("outvote.data.writing.os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
@@ -333,7 +333,7 @@ def test_a_page_is_whole_or_not_there(folder, tmp_path, monkeypatch):
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"x.html": "before"}
 
 
-# ---------------------------------------------------------------- in a browser
+# ---------------------------------------------------------------- page in a browser
 
 
 def move(page, count, place=0):
@@ -344,7 +344,7 @@ def move(page, count, place=0):
     return [box.locator(name).text_content() for name in (".count", ".verdict", ".said")]
 
 
-def test_the_slider_turns_the_verdict_where_python_does(open_page, folder):
+def test_slider_turns_the_verdict_at_the_tolerance(open_page, folder):
     page, asked = open_page(folder / "ab.html"), Asked(assume=ov.FiniteVariance(2.5))
     a, b = samples()
     rows = ov.tolerance(a, b, **asked.options).rows
@@ -368,14 +368,14 @@ def test_the_slider_turns_the_verdict_where_python_does(open_page, folder):
     assert page.locator(".count").text_content() == "20"
 
 
-def test_the_slider_of_one_mean(open_page, folder):
+def test_slider_of_one_mean(open_page, folder):
     page, asked = open_page(folder / "one.html"), Asked(contamination=5)
     found = curve_of([np.concatenate(samples())], asked, bound=9.5)
     assert move(page, found.stands)[1] == "above 9.5"
     assert move(page, found.stands + 1)[1] == "not settled"
 
 
-def test_the_keyboard_suffices(open_page, folder):
+def test_page_is_usable_by_keyboard(open_page, folder):
     page = open_page(folder / "ab.html")
     page.keyboard.press("Tab")
     assert page.locator(".skip").evaluate("e => e === document.activeElement")
@@ -391,13 +391,13 @@ def test_the_keyboard_suffices(open_page, folder):
     assert page.locator("table").count() == page.locator("table > caption").count()
 
 
-def test_without_scripts_the_answer_is_there(open_page, folder):
+def test_page_without_scripts_shows_the_verdict(open_page, folder):
     page = open_page(folder / "ab.html", java_script_enabled=False)
     assert not page.locator(".control").is_visible()
     assert page.locator("#outcome-0 .verdict").text_content() == "B is larger"
 
 
-def test_markup_in_the_data_is_text(open_page, folder):
+def test_markup_in_the_data_is_shown_as_text(open_page, folder):
     page = open_page(folder / "nasty.html")
     assert page.evaluate("window.hit") is None
     assert page.locator("#x, main img, main i").count() == 0
@@ -409,12 +409,12 @@ def test_markup_in_the_data_is_text(open_page, folder):
     assert move(page, last)[1] == "not settled"
 
 
-def test_nothing_sticks_out(open_page, folder):
+def test_page_fits_narrow_screens(open_page, folder):
     for name in ("ab", "nasty"):
         check_widths(open_page(folder / f"{name}.html"))
 
 
-def test_dark_and_printed_on_two_pages(open_page, folder):
+def test_dark_mode_and_print(open_page, folder):
     page = open_page(folder / "ab.html", color_scheme="dark")
     paper = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(paper) == "rgb(20, 24, 29)"

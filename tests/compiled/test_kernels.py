@@ -1,4 +1,4 @@
-"""The compiled forms of kernels, against their numpy forms and brute force.
+"""Compiled forms of kernels equal their numpy forms and brute force.
 
 With NUMBA_DISABLE_JIT=1 the same tests run every line of outvote/_numba/kernels.py as plain Python.
 """
@@ -43,7 +43,7 @@ def share_of_wins(kernel, x, y):
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize(("n_x", "n_y"), [(1, 1), (1, 7), (6, 2), (30, 31)])
 @EACH
-def test_wins_are_counted_over_all_pairs(kernel, n_x, n_y, tied):
+def test_wins_equal_brute_force(kernel, n_x, n_y, tied):
     x, y = blocks(5, n_x, tied=tied), blocks(4, n_y, tied=tied, seed=1)
     expected = np.array([[share_of_wins(kernel, a, b) for b in y] for a in x])
     np.testing.assert_allclose(both(kernel.grid, x, y), expected, rtol=1e-15)
@@ -56,7 +56,7 @@ small = st.integers(-2, 2).map(float) | st.sampled_from([0.5, -0.0, 1e300, -1e30
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(small, min_size=12, max_size=12), st.lists(small, min_size=12, max_size=12), st.sampled_from([1, 2, 3]))
-def test_wins_with_any_ties(x, y, n_x):
+def test_wins_of_any_ties_equal_brute_force(x, y, n_x):
     x, y = np.reshape(x, (n_x, -1)), np.reshape(y, (3, -1))
     for kernel in (MANN_WHITNEY, AUC):
         expected = np.array([[share_of_wins(kernel, a, b) for b in y] for a in x])
@@ -65,7 +65,7 @@ def test_wins_with_any_ties(x, y, n_x):
 
 
 @pytest.mark.parametrize("offset", [0.0, 1.0, -1e12, -1e14])
-def test_values_that_differ_in_their_last_bits_are_told_apart(offset):
+def test_wins_of_values_that_differ_in_their_last_bits(offset):
     # Near 1e14 all values share their leading bits, near 1 only neighbours do.
     spread = 1.0 if offset < 0 else 1e-11
     x, y = (offset + spread * blocks(6, 20, tied=False, seed=s) for s in (0, 1))
@@ -79,7 +79,7 @@ def test_values_that_differ_in_their_last_bits_are_told_apart(offset):
 
 @pytest.mark.parametrize("additions", [1, 32, 2**16, 2**40])
 @EACH
-def test_counters_of_any_width_are_emptied_in_time(monkeypatch, kernel, additions):
+def test_narrow_counters_do_not_overflow(monkeypatch, kernel, additions):
     # Every pair is a win: 64 000 or 128 000 in a cell, with counters of 16 bits that hold 65 535.
     monkeypatch.setattr(wins_module, "_ADDITIONS", additions)
     x, y = np.zeros((2, 320)), np.ones((3, 200))
@@ -87,7 +87,7 @@ def test_counters_of_any_width_are_emptied_in_time(monkeypatch, kernel, addition
 
 
 @pytest.mark.parametrize("most", [1, 2, 7])
-def test_counters_that_are_emptied_often_count_the_same(most):
+def test_counters_emptied_often_give_the_same_counts(most):
     order = np.sort(blocks(1, 40, tied=True)[0]), np.repeat(np.arange(2), 20)
     expected, found = np.zeros((2, 2), np.int64), np.zeros((2, 2), np.int64)
     compiled.grid_wins(*order, *order, 2, 1, expected, np.zeros((0, 2), np.int64), 2**50)
@@ -108,7 +108,7 @@ def test_counts_are_exact_beyond_float32_and_31_bits():
 @pytest.mark.parametrize("remainder", ["drop", "spread"])
 @pytest.mark.parametrize("partition", ["contiguous", "random", "hash"])
 @EACH
-def test_blocks_may_have_unequal_sizes(kernel, partition, remainder):
+def test_wins_of_unequal_blocks(kernel, partition, remainder):
     x, y = np.round(blocks(1, 53, tied=False)[0], 1), np.round(blocks(1, 38, tied=False, seed=1)[0], 1)
     options = {"contamination": 0, "n_blocks": 5, "partition": partition, "remainder": remainder, "rng": 0}
 
@@ -124,7 +124,7 @@ def test_blocks_may_have_unequal_sizes(kernel, partition, remainder):
 
 @EACH
 @pytest.mark.parametrize("shapes", [((3, 5, 7), (3, 4, 6)), ((2, 4, 3), (2, 5, 8))])
-def test_counts_of_columns_are_the_same(kernel, shapes):
+def test_counts_of_columns_equal_numpy(kernel, shapes):
     rng = np.random.default_rng(0)
     both(kernel.count_form, *(rng.integers(6, size=shape).astype(float) for shape in shapes))
 
@@ -156,7 +156,7 @@ def by_every_method(z):
 
 @pytest.mark.parametrize("kind", ["untied", "tied", "tied in x", "tied in y"])
 @pytest.mark.parametrize("size", [2, 3, 15, 16, 17, 33, 70])
-def test_kendall_by_every_method(size, kind):
+def test_every_kendall_method_equals_brute_force(size, kind):
     z = blocks(3, size, tied=False, columns=(2,))
     tied = blocks(3, size, tied=True, columns=(2,))
     for column, name in enumerate("xy"):
@@ -167,7 +167,7 @@ def test_kendall_by_every_method(size, kind):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(small, small), min_size=8, max_size=8))
-def test_kendall_with_any_ties(rows):
+def test_kendall_of_any_ties_equals_brute_force(rows):
     z = np.array(rows).reshape(2, 4, 2)
     expected = [
         sum(
@@ -199,7 +199,7 @@ jitted_gap = numba.njit(gap)
 
 
 @pytest.mark.parametrize("size", [2, 3, 5, 130, 261])
-def test_sums_of_a_function_over_pairs(size):
+def test_sums_over_pairs_equal_brute_force(size):
     z, y = blocks(2, size, tied=False), blocks(3, 7, tied=False, seed=1)
     expected = [sum(gap(a, b) for a, b in itertools.combinations(block.tolist(), 2)) for block in z]
     np.testing.assert_allclose(compiled.sums_within(jitted_gap)(z), expected, rtol=1e-12)
@@ -220,7 +220,7 @@ def with_loops_and_without(function, degrees):
 
 
 @pytest.mark.parametrize("function", [gap, lambda a, b: a + b > 0, lambda a, b: 3 if a * b > 0 else -1])
-def test_a_numba_kernel_gives_the_same_by_loops_and_by_ufunc(function):
+def test_numba_kernel_loops_equal_its_ufunc(function):
     z, y = blocks(4, 33, tied=False), blocks(3, 21, tied=False, seed=1)
     looped, plain = with_loops_and_without(function, (2,))
     np.testing.assert_allclose(looped.aligned(z), plain.aligned(z), rtol=1e-12)
@@ -231,7 +231,7 @@ def test_a_numba_kernel_gives_the_same_by_loops_and_by_ufunc(function):
 
 
 @pytest.mark.parametrize("degrees", [(2,), (1, 1)])
-def test_a_numba_kernel_that_overflows_or_gives_nan(degrees):
+def test_numba_kernel_that_overflows_or_returns_nan(degrees):
     z = blocks(3, 5, tied=False)
     z[1, :2] = 1.7e308, -1.7e308
     z[2] = 1.6e308
@@ -246,7 +246,7 @@ def test_a_numba_kernel_that_overflows_or_gives_nan(degrees):
             kernel.aligned(*stacks)
 
 
-def test_an_average_over_pairs_may_be_finite_where_the_sum_overflows():
+def test_average_is_finite_where_the_sum_overflows():
     x, y = np.full((1, 5), 1.6e308), np.full((1, 5), 1.6e308)
     for kernel in with_loops_and_without(lambda a, b: max(a, b), (1, 1)):
         assert kernel.grid(x, y)[0, 0] == pytest.approx(1.6e308, rel=1e-12)

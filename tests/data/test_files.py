@@ -1,4 +1,4 @@
-"""Files to columns: every kind gives the same, and what is no number is named with its row."""
+"""Files become columns: every format gives the same, and cells that are no numbers are named with their row."""
 
 import gzip
 import io
@@ -46,7 +46,7 @@ def columns(*files, value="v", by=("k",), **options):
 
 
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "tsv", "txt", "jsonl", "parquet", "feather", "arrow"])
-def test_every_kind_of_file_gives_the_same(tmp_path, kind):
+def test_every_format_gives_the_same_columns(tmp_path, kind):
     found = columns(write(tmp_path, kind))
     np.testing.assert_array_equal(found.values, [1.5, np.nan, -3.0, 4.0, 0.0])
     assert found.labels == [("10",), ("a",), ("b",), (None,)]
@@ -55,20 +55,20 @@ def test_every_kind_of_file_gives_the_same(tmp_path, kind):
     assert found.keys == ("k",)
 
 
-def test_groups_have_their_rows_in_order(tmp_path):
+def test_groups_keep_the_order_of_their_rows(tmp_path):
     groups = {group.label[0]: group for group in columns(write(tmp_path, "csv")).groups()}
     assert groups["b"].rows.tolist() == [0, 4]
     assert groups["b"].values.tolist() == [1.5, 0.0]
 
 
-def test_labels_that_are_numbers_are_sorted_as_numbers(tmp_path):
+def test_numeric_labels_are_sorted_as_numbers(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("v,k,l\n1,10,b\n2,9,b\n3,9,a\n4,,a\n")
     assert columns(path).labels == [("9",), ("10",), (None,)]
     assert columns(path, by=("k", "l")).labels == [("9", "a"), ("9", "b"), ("10", "b"), (None, "a")]
 
 
-def test_globs_and_several_files_keep_places(tmp_path):
+def test_rows_of_several_files_keep_their_places(tmp_path):
     for name, text in (("a1.csv", "v\n1\n2\n"), ("a2.csv", "v\n3\nx\n")):
         (tmp_path / name).write_text(text)
     found = columns(tmp_path / "a*.csv", by=())
@@ -81,7 +81,7 @@ def test_globs_and_several_files_keep_places(tmp_path):
     found.check("corrupt")
 
 
-def test_standard_input_is_csv_or_what_is_said(tmp_path):
+def test_standard_input_is_csv_or_the_given_format(tmp_path):
     assert columns("-", by=(), stdin=io.BytesIO(b"v\n1\n2\n")).values.tolist() == [1, 2]
     assert columns("-", by=(), stdin=io.BytesIO(gzip.compress(b"v\n1\n"))).values.tolist() == [1]
     assert columns("-", by=(), kind="jsonl", stdin=io.BytesIO(b'{"v": 7}\n')).values.tolist() == [7]
@@ -94,7 +94,7 @@ def test_standard_input_is_csv_or_what_is_said(tmp_path):
 
 
 @pytest.mark.parametrize("cell", ["", "NA", "n/a", "nan", "NULL", "None", '""', " "])
-def test_cells_that_stand_for_nothing_are_missing(tmp_path, cell):
+def test_blank_and_na_cells_are_missing(tmp_path, cell):
     path = tmp_path / "x.csv"
     path.write_text(f"v,k\n1,a\n{cell},a\n")
     found = columns(path)
@@ -107,7 +107,7 @@ def test_cells_that_stand_for_nothing_are_missing(tmp_path, cell):
     found.check("omit")
 
 
-def test_numbers_as_people_write_them(tmp_path):
+def test_number_formats_in_text_cells(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text('v\n 12 \n1e3\n-inf\n+3\n.5\n"1,234"\n12 EUR\n')
     found = columns(path, by=())
@@ -116,7 +116,7 @@ def test_numbers_as_people_write_them(tmp_path):
     assert found.n_unreadable == 2
 
 
-def test_text_among_a_million_numbers_is_found_in_its_row(tmp_path):
+def test_text_far_down_a_column_is_found_in_its_row(tmp_path):
     # Enough rows for DuckDB to read the file in several threads, and to guess numbers from the first ones.
     path = tmp_path / "x.csv"
     lines = [str(i) for i in range(400_000)]
@@ -127,7 +127,7 @@ def test_text_among_a_million_numbers_is_found_in_its_row(tmp_path):
     assert np.array_equal(np.delete(found.values, 345_678), np.delete(np.arange(400_000.0), 345_678))
 
 
-def test_text_in_json_lines(tmp_path):
+def test_text_and_missing_values_in_json_lines(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text('{"v": 1, "k": "a"}\n{"v": "two", "k": 3}\n{"k": "a"}\n')
     found = columns(path)
@@ -136,7 +136,7 @@ def test_text_in_json_lines(tmp_path):
     assert found.labels == [("3",), ("a",)]
 
 
-def test_what_is_refused(tmp_path):
+def test_missing_or_unsupported_files_and_columns_raise(tmp_path):
     path = write(tmp_path, "csv")
     with pytest.raises(ValueError, match=r"data\.csv: column='w' is not a column: there are 'v', 'k'"):
         columns(path, value="w")
@@ -168,20 +168,20 @@ def test_what_is_refused(tmp_path):
         columns(tmp_path / "list.parquet")
 
 
-def test_names_are_data(tmp_path):
+def test_names_of_files_and_columns_are_escaped(tmp_path):
     path = tmp_path / "o'x[1]*.csv"
     path.write_text('"a ""b"" ; drop","k"\n1,x\n2,x\n')
     found = columns(path, value='a "b" ; drop')
     assert found.values.tolist() == [1, 2]
 
 
-def test_a_missing_package_gives_the_command_that_installs_it(tmp_path, monkeypatch):
+def test_missing_duckdb_raises_with_the_install_command(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(ModuleNotFoundError, match=r"read by duckdb: pip install 'outvote\[tables\]'"):
         columns(write(tmp_path, "csv"))
 
 
-def test_rows_that_stay_in_their_files(tmp_path):
+def test_select_returns_rows_with_ids_and_places(tmp_path):
     for name, text in (("a.csv", "id,k,v\n1,x,1\n2,,2\n"), ("b.csv", "id,k,v\n3,x,oops\n")):
         (tmp_path / name).write_text(text)
     with Files([str(tmp_path / "*.csv")]) as files:

@@ -1,4 +1,4 @@
-"""Whatever is wrong with the input, the error says which argument, which value, and what would work."""
+"""Invalid input raises errors that name the argument, its value and a remedy, in every estimator."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ everywhere = pytest.mark.parametrize(("call", "name"), CALLS)
 @pytest.mark.parametrize(
     "x", [[], np.empty(0), np.empty((0, 3)), pd.Series([], dtype=float), pl.Series([], dtype=pl.Float64)]
 )
-def test_no_rows(call, name, x):
+def test_empty_samples_raise(call, name, x):
     with pytest.raises(ValueError, match=f"{name} is empty: at least one row"):
         call(x)
 
 
 @everywhere
-def test_no_columns(call, name):
+def test_rows_without_columns_raise(call, name):
     with pytest.raises(ValueError, match=rf"{name} has shape \(3, 0\)"):
         call(np.empty((3, 0)))
 
@@ -61,7 +61,7 @@ def test_nan_and_infinities_raise(call, name, value):
 
 
 @everywhere
-def test_infinities_are_not_missing_values(call, name):
+def test_policy_omit_refuses_infinities(call, name):
     x = GOOD.copy()
     x[3], x[7] = np.nan, -np.inf
     with pytest.raises(
@@ -71,16 +71,16 @@ def test_infinities_are_not_missing_values(call, name):
 
 
 @everywhere
-def test_more_nan_than_corrupt_rows_allowed(call, name):
+def test_more_nan_than_corrupt_rows_raises(call, name):
     x = GOOD.copy()
     x[:3] = np.nan
     with pytest.raises(ValueError, match=rf"{name} has NaN or infinite values in 3 rows, more than the 2 .*at least 3"):
         call(x, nan_policy="corrupt", contamination=2)
-    call(x, nan_policy="corrupt", contamination=3)
+    assert call(x, nan_policy="corrupt", contamination=3).n_omitted == 3
 
 
 @everywhere
-def test_nothing_but_nan(call, name):
+def test_samples_of_nan_raise(call, name):
     with pytest.raises(ValueError, match=f"{name} without its rows with NaN is empty"):
         call(np.full(40, np.nan), nan_policy="omit")
     with pytest.raises(ValueError, match="more than the 19 corrupt rows"):
@@ -89,7 +89,7 @@ def test_nothing_but_nan(call, name):
 
 @everywhere
 @pytest.mark.parametrize("nan_policy", ["drop", "propagate", None, 0])
-def test_an_unknown_nan_policy(call, name, nan_policy):
+def test_unknown_nan_policy_raises(call, name, nan_policy):
     with pytest.raises(ValueError, match=f"nan_policy={nan_policy!r} must be one of 'raise', 'omit', 'corrupt'"):
         call(GOOD, nan_policy=nan_policy)
 
@@ -99,25 +99,18 @@ def test_an_unknown_nan_policy(call, name, nan_policy):
     ("x", "found"),
     [
         (["1", "2"], "strings"),
-        (["a", 1.0], "strings"),
-        (np.array([b"a", b"b"]), "byte strings"),
         ([1 + 2j, 3.0], "complex numbers"),
-        (np.array(["2020-01-01"], dtype="M8[D]"), "dates"),
-        (np.array([3], dtype="m8[s]"), "durations"),
-        ([None, 1.0], "object values"),
-        ([object(), object()], "object values"),
         (None, "object values"),
-        ({"a": 1}, "object values"),
     ],
 )
-def test_what_is_not_a_real_number(call, name, x, found):
+def test_values_that_are_no_real_numbers_raise(call, name, x, found):
     with pytest.raises(TypeError, match=f"{name} holds {found}, but real numbers are needed"):
         call(x)
 
 
 @everywhere
 @pytest.mark.parametrize("library", [pd, pl])
-def test_a_column_of_text(call, name, library):
+def test_columns_of_text_raise(call, name, library):
     with pytest.raises(TypeError, match=f"{name} has a column 'city' of .* values, but real numbers are needed"):
         call(library.DataFrame({"price": [1.0, 2.0], "city": ["Paris", "Rome"]}))
     with pytest.raises(TypeError, match=f"{name} has a column 'city' of .* values"):
@@ -125,37 +118,37 @@ def test_a_column_of_text(call, name, library):
 
 
 @everywhere
-def test_a_lazy_frame(call, name):
+def test_lazy_frames_raise(call, name):
     with pytest.raises(TypeError, match=f"{name} is a lazy frame: collect it first"):
         call(pl.LazyFrame({"price": [1.0, 2.0]}))
 
 
 @everywhere
-def test_a_masked_array(call, name):
+def test_masked_arrays_raise(call, name):
     with pytest.raises(TypeError, match=rf"{name} is a masked array: pass {name}\.filled"):
         call(np.ma.masked_array(GOOD, mask=GOOD > 0))
 
 
 @everywhere
-def test_ragged_rows(call, name):
+def test_ragged_rows_raise(call, name):
     with pytest.raises(ValueError, match=f"{name} is ragged: its rows have different lengths"):
         call([[1.0, 2.0], [3.0]])
 
 
 @everywhere
 @pytest.mark.parametrize("x", [3.0, np.float64(2), np.array(5), True])
-def test_a_single_number(call, name, x):
+def test_single_numbers_raise(call, name, x):
     with pytest.raises(ValueError, match=f"{name}=.* is a single number, but rows are needed"):
         call(x)
 
 
 @pytest.mark.parametrize(("call", "name"), CALLS[1:])
-def test_more_than_two_dimensions(call, name):
+def test_three_dimensions_raise(call, name):
     with pytest.raises(ValueError, match=rf"{name} has shape \(2, 3, 4\): a sample is 1-D .* or 2-D"):
         call(np.ones((2, 3, 4)))
 
 
-def test_too_few_rows_for_the_degree():
+def test_too_few_rows_for_the_degree_raise():
     with pytest.raises(ValueError, match="degree 2 needs at least 2 rows, but the sample has 1"):
         ov.u_statistic([1.0], kernel="gini", contamination=0)
     with pytest.raises(ValueError, match="degree 2 needs at least 2 rows, but sample 2 has 1"):
@@ -169,20 +162,20 @@ def test_too_few_rows_for_the_degree():
 
 @everywhere
 @pytest.mark.parametrize("amount", [-0.1, 0.5, 0.7, 1.0, float("nan"), float("inf")])
-def test_a_fraction_out_of_range(call, name, amount):
+def test_contamination_out_of_range_raises(call, name, amount):
     with pytest.raises(ValueError, match=rf"contamination={amount!r} must be a fraction in \[0, 0\.5\)"):
         call(GOOD, contamination=amount)
 
 
 @everywhere
-def test_a_negative_count(call, name):
+def test_negative_contamination_raises(call, name):
     with pytest.raises(ValueError, match="contamination=-1 is a negative count"):
         call(GOOD, contamination=-1)
 
 
 @everywhere
 @pytest.mark.parametrize("count", [20, 21, 40, 1000])
-def test_a_count_of_half_the_rows_or_more(call, name, count):
+def test_contamination_of_half_the_rows_raises(call, name, count):
     with pytest.raises(
         ValueError, match=rf"contamination={count} means {count} corrupt rows among 40, .*largest count here is 19"
     ):
@@ -191,12 +184,12 @@ def test_a_count_of_half_the_rows_or_more(call, name, count):
 
 @everywhere
 @pytest.mark.parametrize("amount", ["1%", None, True, [None]])
-def test_a_contamination_that_is_no_number(call, name, amount):
+def test_contamination_of_wrong_type_raises(call, name, amount):
     with pytest.raises(TypeError, match=r"contamination=.* must be a fraction"):
         call(GOOD, contamination=amount)
 
 
-def test_as_many_contaminations_as_samples():
+def test_wrong_number_of_contaminations_raises():
     with pytest.raises(ValueError, match=r"contamination=\(1, 2\) has 2 amounts, but there is 1 sample"):
         ov.mean(GOOD, contamination=(1, 2))
     with pytest.raises(ValueError, match=r"contamination=\(1, 2, 3\) has 3 amounts, but there are 2 samples"):
@@ -205,7 +198,7 @@ def test_as_many_contaminations_as_samples():
         ov.u_statistic(GOOD, GOOD, kernel="auc", contamination=(1, 2, 3))
 
 
-def test_more_contamination_than_the_degree_allows():
+def test_contamination_too_large_for_pairs_raises():
     with pytest.raises(
         ValueError, match=r"contamination=0\.3 asks for .* blocks of at least 2 rows, but there are 40"
     ) as caught:
@@ -216,7 +209,7 @@ def test_more_contamination_than_the_degree_allows():
         ov.u_statistic(GOOD, kernel="variance", contamination=largest + 1)
 
 
-def test_more_contamination_than_two_samples_allow():
+def test_contamination_too_large_for_two_samples_raises():
     with pytest.raises(ValueError, match=r"contamination=15 asks for .* in each sample") as caught:
         ov.u_statistic(GOOD, GOOD, kernel="auc", contamination=15)
     largest = int(str(caught.value).split("here is ")[1].split(" rows")[0])
@@ -230,13 +223,13 @@ def test_more_contamination_than_two_samples_allow():
 
 @everywhere
 @pytest.mark.parametrize("n_blocks", [0, -3])
-def test_less_than_one_block(call, name, n_blocks):
+def test_less_than_one_block_raises(call, name, n_blocks):
     with pytest.raises(ValueError, match=f"n_blocks={n_blocks} must be at least 1"):
         call(GOOD, contamination=0, n_blocks=n_blocks)
 
 
 @everywhere
-def test_more_blocks_than_rows_or_tuples(call, name):
+def test_more_blocks_than_rows_or_pairs_raises(call, name):
     most = 20 if call is call_variance else 40
     message = f"n_blocks={most + 1} leaves fewer than {40 // most} row.* for a block: with 40 rows the most is {most}"
     with pytest.raises(ValueError, match=message):
@@ -246,18 +239,18 @@ def test_more_blocks_than_rows_or_tuples(call, name):
 
 @everywhere
 @pytest.mark.parametrize("n_blocks", [2.5, 3.0, True, None])
-def test_a_number_of_blocks_that_is_no_integer(call, name, n_blocks):
+def test_number_of_blocks_of_wrong_type_raises(call, name, n_blocks):
     with pytest.raises(TypeError, match=r"n_blocks=.* must be an integer"):
         call(GOOD, contamination=0, n_blocks=n_blocks)
 
 
 @everywhere
-def test_an_unknown_word_for_the_number_of_blocks(call, name):
+def test_unknown_word_for_the_number_of_blocks_raises(call, name):
     with pytest.raises(ValueError, match="n_blocks='many' must be 'auto' or a number"):
         call(GOOD, contamination=0, n_blocks="many")
 
 
-def test_as_many_numbers_of_blocks_as_samples():
+def test_wrong_number_of_block_counts_raises():
     with pytest.raises(ValueError, match=r"n_blocks=\(2, 3\) has 2 entries for 1 samples"):
         ov.mean(GOOD, contamination=0, n_blocks=(2, 3))
     with pytest.raises(ValueError, match=r"n_blocks=\(2, 3\): on the diagonal all samples have the same number"):
@@ -266,11 +259,13 @@ def test_as_many_numbers_of_blocks_as_samples():
 
 @everywhere
 @pytest.mark.parametrize("k", [1, 2, 10])
-def test_too_few_blocks_given_explicitly_are_allowed_and_called_what_they_are(call, name, k):
+def test_too_few_given_blocks_give_an_estimate_without_a_guarantee(call, name, k):
     result = call(GOOD, contamination=5, n_blocks=k)
     assert np.isfinite(result.estimate)
     assert not result.plan.holds
+    assert result.radius == np.inf
     assert "corrupt rows could outvote the clean ones" in str(result)
+    assert "nothing is guaranteed" in result.explain()
 
 
 # --- the other arguments --------------------------------------------------------------------------------------
@@ -278,13 +273,13 @@ def test_too_few_blocks_given_explicitly_are_allowed_and_called_what_they_are(ca
 
 @everywhere
 @pytest.mark.parametrize("confidence", [0, 1, -0.5, 1.5, float("nan"), "high", None, True])
-def test_a_confidence_out_of_range(call, name, confidence):
+def test_confidence_out_of_range_raises(call, name, confidence):
     with pytest.raises((ValueError, TypeError), match=f"confidence={confidence!r} must"):
         call(GOOD, confidence=confidence)
 
 
 @everywhere
-def test_a_confidence_in_percent(call, name):
+def test_confidence_in_percent_gets_a_hint(call, name):
     with pytest.raises(ValueError, match=r"confidence=95 must .*did you mean 0\.95\?"):
         call(GOOD, confidence=95)
 
@@ -294,18 +289,18 @@ def test_a_confidence_in_percent(call, name):
     ("option", "value"),
     [("partition", "shuffled"), ("remainder", "keep"), ("vote", "loudest"), ("alternative", "both")],
 )
-def test_an_unknown_choice(call, name, option, value):
+def test_unknown_choices_raise(call, name, option, value):
     with pytest.raises(ValueError, match=f"{option}='{value}'"):
         call(GOOD, **{option: value})
 
 
-def test_an_unknown_grid():
+def test_unknown_grid_raises():
     with pytest.raises(ValueError, match=r"grid='half' .*'full'.*'diagonal'"):
         ov.u_statistic(GOOD, GOOD, kernel="auc", grid="half")
 
 
 @everywhere
-def test_seeds(call, name):
+def test_invalid_seeds_raise(call, name):
     with pytest.raises(ValueError, match="rng=-1 is negative"):
         call(GOOD, rng=-1)
     for rng in ("seed", 1.5, True, np.random.RandomState(0)):
@@ -314,24 +309,24 @@ def test_seeds(call, name):
 
 
 @pytest.mark.parametrize("axis", [1, -2, 5])
-def test_an_axis_that_does_not_exist(axis):
+def test_missing_axis_raises(axis):
     with pytest.raises(ValueError, match=f"axis={axis} does not exist: x has 1 dimension"):
         ov.mean(GOOD, axis=axis)
 
 
 @pytest.mark.parametrize("axis", ["rows", 0.0, True, (0, 1)])
-def test_an_axis_that_is_no_integer(axis):
+def test_axis_of_wrong_type_raises(axis):
     with pytest.raises(TypeError, match=r"axis=.* must be an integer, or None to flatten"):
         ov.mean(GOOD, axis=axis)
 
 
 @pytest.mark.parametrize("weights", [np.ones(40), [1.0], 3])
-def test_weights_are_refused_with_a_reason(weights):
+def test_weights_raise(weights):
     with pytest.raises(TypeError, match="weights are not supported: one heavy row would decide its block"):
         ov.mean(GOOD, weights=weights)
 
 
-def test_kernels_that_are_not_there():
+def test_unknown_kernels_raise():
     with pytest.raises(ValueError, match=r"kernel='varience' is unknown: did you mean 'variance'\?"):
         ov.u_statistic(GOOD, kernel="varience")
     with pytest.raises(TypeError, match=r"outvote\.Kernel\(function, degrees=\.\.\.\)"):
@@ -341,7 +336,7 @@ def test_kernels_that_are_not_there():
 
 
 @everywhere
-def test_all_equal_rows_have_an_answer(call, name):
+def test_equal_rows_have_an_estimate(call, name):
     expected = {call_mean: 7.0, call_variance: 0.0, call_auc: 1.0, call_difference: 7.0 - np.median(GOOD)}[call]
     result = call(np.full(40, 7.0), contamination=0, n_blocks=(40 if call is not call_variance else 20))
     assert result.estimate == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""U-statistics of many columns in one call: the numbers of one call for each column."""
+"""U-statistics of many columns in one call equal one call per column."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import outvote as ov
 from outvote.blocks.partition import draw
 from outvote.estimate import block_values, u_statistic
-from outvote.votes import medians_of_counts
 
 matplotlib.use("Agg")
 
@@ -68,7 +67,7 @@ def check_columns(*samples, axis=0, **options):
 @pytest.mark.parametrize("remainder", ["drop", "spread"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ONE_SAMPLE)
-def test_one_sample(name, kind, remainder):
+def test_one_sample_equals_one_call_per_column(name, kind, remainder):
     found = check_columns(rows(85, 4), kernel=name, contamination=2, n_blocks=9, partition=kind, remainder=remainder)
     assert found.block_values.shape == (len(found.block_sizes), 4)
     assert found.statistic == name
@@ -78,7 +77,7 @@ def test_one_sample(name, kind, remainder):
 @pytest.mark.parametrize("remainder", ["drop", "spread"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", TWO_SAMPLES)
-def test_two_samples(name, kind, remainder, grid, monkeypatch):
+def test_two_samples_equal_one_call_per_column(name, kind, remainder, grid, monkeypatch):
     samples = rows(50, 3), rows(61, 3, seed=1) + 1
     options = {"kernel": name, "n_blocks": 7, "grid": grid, "partition": kind, "remainder": remainder}
     found = check_columns(*samples, contamination=(2, 1), **options)
@@ -89,7 +88,7 @@ def test_two_samples(name, kind, remainder, grid, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ONE_SAMPLE)
-def test_brute_force(name):
+def test_block_values_of_one_sample_against_brute_force(name):
     z = rows(40, 3)
     found = ov.u_statistic(z, kernel=name, contamination=1, n_blocks=5, axis=0, rng=0)
     kernel = ov.kernels.KERNELS[name].function
@@ -100,7 +99,7 @@ def test_brute_force(name):
         assert found.estimate[j] == pytest.approx(np.median(expected), rel=1e-10)
 
 
-def test_brute_force_on_the_full_grid_whether_values_are_kept_or_not(monkeypatch):
+def test_full_grid_against_brute_force_with_and_without_block_values(monkeypatch):
     x, y = rows(30, 2), rows(24, 2, seed=1)
     asked = {"kernel": "auc", "contamination": 1, "n_blocks": (5, 4), "axis": 0, "rng": 0}
     found = ov.u_statistic(x, y, **asked)
@@ -134,23 +133,23 @@ def test_brute_force_on_the_full_grid_whether_values_are_kept_or_not(monkeypatch
     ],
     ids=["rows", "arrays", "triples", "mean"],
 )
-def test_kernels_of_the_user(function):
+def test_user_kernels(function):
     check_columns(rows(60, 3), kernel=function, contamination=1, n_blocks=5)
 
 
 @pytest.mark.parametrize("grid", ["full", "diagonal"])
-def test_kernels_of_the_user_on_two_samples(grid):
+def test_user_kernels_of_two_samples(grid):
     kernel = ov.Kernel(lambda a, b, c: float(a + b < 2 * c), (2, 1))
     check_columns(rows(30, 2), rows(20, 2, seed=1), kernel=kernel, contamination=1, n_blocks=4, grid=grid)
 
 
-def test_compiled_kernels_of_the_user():
+def test_numba_kernels():
     numba = pytest.importorskip("numba")
     kernel = ov.Kernel(numba.njit(lambda a, b: abs(a - b)), 2)
     check_columns(rows(60, 3), kernel=kernel, contamination=1, n_blocks=5)
 
 
-def test_a_kernel_is_tried_on_tuples_of_one_column():
+def test_kernel_checks_do_not_mix_columns():
     """The logarithm of a product is NaN where rows of a positive and of a negative column meet."""
     z = 1 + np.abs(rows(60, 12))
     z[:, 1::2] *= -1
@@ -173,7 +172,7 @@ def test_votes_and_assumptions(vote, assume):
     check_columns(rows(300, 3), kernel="variance", contamination=3, vote=vote, assume=assume)
 
 
-def test_every_column_may_have_an_assumption_of_its_own():
+def test_one_assumption_per_column():
     known = [ov.FiniteVariance(1.0), None, ov.Bounded(0.0, 3.0)]
     found = ov.u_statistic(rows(300, 3), kernel="variance", contamination=3, n_blocks=21, assume=known, axis=0, rng=0)
     for j, assume in enumerate(known):
@@ -185,11 +184,11 @@ def test_every_column_may_have_an_assumption_of_its_own():
 
 
 @pytest.mark.parametrize("alternative", ["less", "greater"])
-def test_one_sided(alternative):
+def test_one_sided_intervals(alternative):
     check_columns(rows(200, 2), kernel="gini", contamination=2, alternative=alternative)
 
 
-def test_simultaneous_shares_delta_as_a_mean_does():
+def test_simultaneous_intervals_share_delta():
     x = rows(400, 5)
     asked = {"contamination": 3, "axis": 0, "rng": 0}
     found = ov.u_statistic(x, kernel="wilcoxon", simultaneous=True, confidence=0.9, n_blocks=41, **asked)
@@ -200,7 +199,7 @@ def test_simultaneous_shares_delta_as_a_mean_does():
     assert found.certificate.log_delta == mean.certificate.log_delta
 
 
-def test_a_kernel_of_degree_one_is_the_mean_of_columns():
+def test_kernel_of_degree_one_equals_the_mean():
     x = rows(200, 4)
     kernel = ov.Kernel(lambda a: a, 1, name="row")
     found = ov.u_statistic(x, kernel=kernel, contamination=3, n_blocks=11, axis=0, rng=0)
@@ -219,11 +218,11 @@ def test_axes(axis):
     assert found.certificate.radius.shape == found.estimate.shape
 
 
-def test_the_axis_of_several_samples():
+def test_axis_of_two_samples():
     check_columns(rows(3, 40), rows(3, 50, seed=1), axis=-1, kernel="auc", contamination=1, n_blocks=5)
 
 
-def test_numbers_stay_numbers():
+def test_one_column_gives_a_scalar():
     z = rows(80)
     found = ov.u_statistic(z, kernel="gini", contamination=1, axis=0, rng=0)
     one = ov.u_statistic(z, kernel="gini", contamination=1, rng=0)
@@ -233,7 +232,7 @@ def test_numbers_stay_numbers():
 
 @pytest.mark.parametrize("kind", ["random", "hash"])
 @pytest.mark.parametrize("policy", ["omit", "corrupt"])
-def test_rows_with_nan_are_so_in_all_columns(policy, kind):
+def test_nan_policies_drop_whole_rows(policy, kind):
     x, y = rows(70, 3), rows(60, 3, seed=1)
     x[[3, 17]], y[5] = np.nan, np.nan
     options = {"contamination": 3, "n_blocks": 9, "nan_policy": policy, "partition": kind}
@@ -253,11 +252,11 @@ def test_nan_raises():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int16, bool, np.float16])
-def test_types(dtype):
+def test_dtypes(dtype):
     check_columns((rows(50, 2) * 3).astype(dtype), kernel="variance", contamination=0, n_blocks=3)
 
 
-def test_columns_of_all_sizes_in_one_call():
+def test_columns_of_very_different_scales():
     z = rows(60, 5) * [1e-300, 1.0, 1e160, 1e300, 0.0]
     found = ov.u_statistic(z / 1e10, kernel="gini", contamination=1, n_blocks=5, axis=0, rng=3)
     for j in range(5):
@@ -267,7 +266,7 @@ def test_columns_of_all_sizes_in_one_call():
     assert math.isinf(found.radius[4])  # equal rows say nothing of a scale
 
 
-def test_few_columns_at_a_time_are_all_columns(monkeypatch):
+def test_chunks_of_columns_change_nothing(monkeypatch):
     z = rows(40, 7)
     asked = {"kernel": "gini", "contamination": 1, "n_blocks": 5, "axis": 0, "rng": 0}
     expected = ov.u_statistic(z, **asked)
@@ -287,7 +286,7 @@ def test_jobs_change_nothing(options, monkeypatch):
     np.testing.assert_allclose(found.estimate, expected.estimate, rtol=1e-12)
 
 
-def test_names_of_columns_are_kept():
+def test_column_names_are_kept():
     frame = pd.DataFrame(rows(80, 2), columns=["a", "b"])
     found = ov.u_statistic(frame, kernel="gini", contamination=1, axis=0, rng=0)
     assert found.names == ("a", "b")
@@ -299,7 +298,7 @@ def test_names_of_columns_are_kept():
 
 
 @pytest.mark.parametrize("grid", ["full", "diagonal"])
-def test_pictures_show_a_column(grid):
+def test_plot_shows_one_column(grid):
     x, y = rows(60, 2), rows(60, 2, seed=1)
     asked = {"kernel": "auc", "contamination": 1, "n_blocks": 7, "grid": grid, "rng": 0}
     one = ov.u_statistic(x[:, 1], y[:, 1], **asked).plot()
@@ -310,19 +309,19 @@ def test_pictures_show_a_column(grid):
 
 
 @pytest.mark.parametrize("name", ["covariance", "kendall"])
-def test_kernels_of_two_columns_refuse(name):
+def test_kernels_of_two_columns_raise(name):
     with pytest.raises(ValueError, match=rf"axis=0 makes .* kernel '{name}' takes rows of 2 numbers: leave axis out"):
         ov.u_statistic(rows(40, 4), kernel=name, axis=0)
 
 
-def test_kernels_of_vectors_are_told_that_they_get_numbers():
+def test_errors_of_vector_kernels_get_a_note():
     kernel = ov.Kernel(lambda z, w: z[0] * w[0], 2, name="first")
     with pytest.raises((IndexError, TypeError)) as caught:
         ov.u_statistic(rows(40, 4), kernel=kernel, axis=0)
     assert "kernel 'first' is given numbers, not vectors" in caught.value.__notes__[0]
 
 
-def test_wrong_arguments():
+def test_invalid_arguments_raise():
     x = rows(40, 3)
     with pytest.raises(ValueError, match="axis=2 does not exist: x has 2 dimensions"):
         ov.u_statistic(x, kernel="gini", axis=2)
@@ -348,7 +347,7 @@ def test_wrong_arguments():
         ov.u_statistic(x, kernel="wilcoxon", axis=0, contamination="auto", rng=0)
 
 
-def test_an_open_contamination_of_one_column():
+def test_unknown_contamination_of_one_column():
     z = rows(100)
     found = ov.u_statistic(z[:, None].T[0], kernel="wilcoxon", axis=0, contamination="auto", rng=0)
     assert found.estimate == ov.u_statistic(z, kernel="wilcoxon", contamination="auto", rng=0).estimate
@@ -365,32 +364,9 @@ def test_an_open_contamination_of_one_column():
     kind=st.sampled_from(KINDS),
     seed=st.integers(0, 2**32),
 )
-def test_one_call_is_as_many_calls(n_rows, n_columns, n_blocks, name, grid, remainder, kind, seed):
+def test_one_call_equals_one_call_per_column(n_rows, n_columns, n_blocks, name, grid, remainder, kind, seed):
     kernel = ov.kernels.KERNELS[name]
     samples = [rows(n, n_columns, seed=seed + s) for s, n in enumerate(n_rows[: len(kernel.degrees)])]
     check_columns(
         *samples, kernel=name, contamination=0, n_blocks=n_blocks, grid=grid, remainder=remainder, partition=kind
     )
-
-
-@settings(max_examples=200)
-@given(
-    counts=st.integers(1, 60).flatmap(
-        lambda n: st.lists(st.lists(st.integers(0, 40), min_size=n, max_size=n), min_size=1, max_size=4)
-    ),
-    dtype=st.sampled_from([np.uint8, np.uint16, np.int64]),
-)
-def test_the_median_of_counts(counts, dtype):
-    values = np.array(counts, dtype=dtype)
-    np.testing.assert_array_equal(medians_of_counts(values), np.median(counts, axis=1))
-    grids = np.stack([values, values[:, ::-1]], axis=1)
-    for layout in (grids, grids.swapaxes(1, 2), np.asfortranarray(grids)):
-        np.testing.assert_array_equal(medians_of_counts(layout), np.median(layout, axis=(1, 2)))
-
-
-def test_histograms_are_the_same_compiled():
-    compiled = pytest.importorskip("outvote._numba.functions")
-    for size in (1, 2, 3, 4, 5, 63, 1000):
-        values = np.random.default_rng(size).integers(0, 17, size=(3, size)).astype(np.uint8)
-        expected = [np.bincount(row, minlength=17) for row in values]
-        np.testing.assert_array_equal(compiled.histograms(values, 17), expected)

@@ -1,4 +1,4 @@
-"""The difference of two robust means, of one function of the rows or of the worst of several."""
+"""The difference of two robust means, and the largest one over a family of functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reference(a, b, result, kind="random", remainder="drop"):
 
 @pytest.mark.parametrize("remainder", ["drop", "spread"])
 @pytest.mark.parametrize("kind", ["random", "uniform", "contiguous"])
-def test_each_sample_votes_on_its_own(kind, remainder):
+def test_estimate_is_the_difference_of_two_medians(kind, remainder):
     a, b = normal(203), normal(310, seed=1) + 2
     result = ov.difference(a, b, contamination=3, partition=kind, remainder=remainder)
     means = reference(a, b, result, kind, remainder)
@@ -44,7 +44,7 @@ def test_each_sample_votes_on_its_own(kind, remainder):
     assert isinstance(result.certificate, Certificate)
 
 
-def test_the_hash_deals_both_samples():
+def test_empty_hash_blocks_do_not_vote():
     a, b = normal(60), normal(70, seed=1)
     result = ov.difference(a, b, contamination=0, n_blocks=(40, 5), partition="hash", rng=0)
     sizes = draw("hash", 60, 40, 0).sizes
@@ -53,14 +53,14 @@ def test_the_hash_deals_both_samples():
     assert result.plan.n_blocks == ((sizes > 0).sum(), 5)
 
 
-def test_one_block_each_is_the_plain_difference():
+def test_one_block_gives_the_plain_difference():
     a, b = normal(50), normal(40, seed=1)
     assert ov.difference(a, b, contamination=0, n_blocks=1).estimate == pytest.approx(b.mean() - a.mean())
     medians = ov.difference(a, b, contamination=0, n_blocks=(50, 40)).estimate
     assert medians == np.median(b) - np.median(a)
 
 
-def test_nearly_half_of_each_sample_may_be_corrupt():
+def test_estimate_resists_nearly_half_corrupt_rows():
     a, b = normal(101), normal(101, seed=1) + 5
     a[:45], b[:45] = 1e9, -1e9
     result = ov.difference(a, b, contamination=45, rng=0)
@@ -68,7 +68,7 @@ def test_nearly_half_of_each_sample_may_be_corrupt():
     assert result.estimate == pytest.approx(5, abs=4)
 
 
-def test_one_contamination_and_one_number_of_blocks_for_each_sample():
+def test_contamination_and_blocks_per_sample():
     a, b = normal(400), normal(300, seed=1)
     result = ov.difference(a, b, contamination=(4, 0.01), n_blocks=(21, 11), rng=0)
     assert result.plan.n_corrupt == (4, 3)
@@ -80,7 +80,7 @@ def test_one_contamination_and_one_number_of_blocks_for_each_sample():
 @pytest.mark.parametrize(
     "spelling", [list, tuple, pd.Series, pl.Series, lambda x: x.astype(">f8"), lambda x: np.repeat(x, 2)[::2]]
 )
-def test_any_container_of_the_same_numbers_gives_the_same_answer(spelling):
+def test_every_container_gives_the_same_estimate(spelling):
     a, b = normal(90), normal(80, seed=1)
     expected = ov.difference(a, b, contamination=2, rng=0).estimate
     assert ov.difference(spelling(a), spelling(b), contamination=2, rng=0).estimate == expected
@@ -103,7 +103,7 @@ def test_paired_float32_rows_are_subtracted_in_float64():
     assert sorted(found.block_values) == [1.0 - 2.0**25, 0.0, 2.0**25 - 1.0]
 
 
-def test_the_input_is_not_touched():
+def test_input_is_not_modified():
     a, b = normal(50), normal(60, seed=1)
     before = a.copy(), b.copy()
     a.flags.writeable = b.flags.writeable = False
@@ -112,7 +112,7 @@ def test_the_input_is_not_touched():
     np.testing.assert_array_equal(b, before[1])
 
 
-def test_the_same_seed_gives_the_same_answer_and_is_in_the_result():
+def test_seed_of_the_result_reproduces_it():
     a, b = normal(200), normal(150, seed=1)
     first = ov.difference(a, b, contamination=2)
     assert ov.difference(a, b, contamination=2, rng=first.seed).estimate == first.estimate
@@ -123,7 +123,7 @@ def test_the_same_seed_gives_the_same_answer_and_is_in_the_result():
 # --- functions of the rows -----------------------------------------------------------------------------
 
 
-def test_a_function_maps_the_rows_first():
+def test_function_is_applied_to_the_rows():
     a, b = normal(200), normal(220, seed=1) * 2
     found = ov.difference(a, b, contamination=2, function=np.square, rng=0)
     assert found.estimate == ov.difference(a**2, b**2, contamination=2, rng=0).estimate
@@ -139,7 +139,7 @@ def test_a_function_maps_the_rows_first():
         lambda row: int(row > 0),
     ],
 )
-def test_a_function_of_single_numbers_is_applied_one_by_one(function):
+def test_scalar_functions_are_applied_row_by_row(function):
     a, b = normal(100), normal(90, seed=1)
     mapped = [np.array([float(function(v)) for v in x]) for x in (a, b)]
     found = ov.difference(a, b, contamination=2, function=function, rng=0)
@@ -149,20 +149,20 @@ def test_a_function_of_single_numbers_is_applied_one_by_one(function):
 @pytest.mark.parametrize(
     "function", [lambda row: row[0] * row[1], lambda rows: rows[..., 0] * rows[..., 1], lambda row: np.prod(row)]
 )
-def test_rows_that_are_vectors_become_numbers(function):
+def test_functions_of_vectors(function):
     a, b = normal((80, 2)), normal((70, 2), seed=1)
     found = ov.difference(a, b, contamination=2, function=function, rng=0)
     expected = ov.difference(a.prod(axis=1), b.prod(axis=1), contamination=2, rng=0)
     assert found.estimate == pytest.approx(expected.estimate)
 
 
-def test_as_many_rows_as_columns_do_not_confuse_rows_with_columns():
+def test_square_samples_are_read_row_by_row():
     a = np.arange(25.0).reshape(5, 5)
     found = ov.difference(a, 2 * a, contamination=0, n_blocks=1, function=lambda row: row[0])
     assert found.estimate == pytest.approx(a[:, 0].mean())
 
 
-def test_a_family_gives_the_largest_absolute_difference():
+def test_family_gives_the_largest_absolute_difference():
     a, b = normal(300), normal(300, seed=1) - 1
     family = [np.square, lambda x: x, lambda x: x > 0]
     result = ov.difference(a, b, contamination=2, function=family, n_blocks=15, rng=0)
@@ -177,14 +177,14 @@ def test_a_family_gives_the_largest_absolute_difference():
         np.testing.assert_allclose(found, expected)
 
 
-def test_a_family_of_one_is_a_family():
+def test_family_of_one_function():
     a, b = np.full(20, 2.0), np.full(20, 1.0)
     result = ov.difference(a, b, contamination=0, function=[lambda x: x])
     assert result.estimate == 1.0
     assert result.statistic == "integral probability metric"
 
 
-def test_a_family_of_means_is_the_kolmogorov_distance():
+def test_family_of_indicators_is_the_kolmogorov_distance():
     rng = np.random.default_rng(2)
     a, b = rng.uniform(size=400), rng.uniform(size=400) ** 2
     family = tuple((lambda x, t=t: x <= t) for t in np.linspace(0.1, 0.9, 9))
@@ -206,7 +206,7 @@ def test_paired_rows_are_subtracted_before_the_vote():
     assert result.estimate == pytest.approx(1, abs=0.02)
 
 
-def test_corrupt_pairs_of_a_tuple_add_up():
+def test_corrupt_rows_of_pairs_add_up():
     a, b = normal(200), normal(200, seed=1)
     result = ov.difference(a, b, contamination=(2, 0.01), paired=True, rng=0)
     assert result.plan.n_corrupt == 4
@@ -215,14 +215,14 @@ def test_corrupt_pairs_of_a_tuple_add_up():
 
 
 @pytest.mark.parametrize("function", [np.square, lambda x: x > 0, lambda x: (x > 0).astype(np.uint8)])
-def test_paired_rows_and_a_function(function):
+def test_paired_rows_with_a_function(function):
     a, b = normal(100), normal(100, seed=1)
     expected = ov.mean(function(b).astype(float) - function(a).astype(float), contamination=2, rng=0)
     found = ov.difference(a, b, contamination=2, paired=True, function=function, rng=0)
     assert found.estimate == pytest.approx(expected.estimate)
 
 
-def test_paired_rows_with_nan_on_either_side_go_together():
+def test_paired_rows_with_nan_are_dropped_together():
     a, b = normal(100), normal(100, seed=1)
     holed_a, holed_b = a.copy(), b.copy()
     holed_a[3], holed_b[[3, 8]] = np.nan, np.nan
@@ -236,7 +236,7 @@ def test_paired_rows_with_nan_on_either_side_go_together():
     assert mapped.n_omitted == 2
 
 
-def test_nan_goes_sample_by_sample():
+def test_nan_policies_apply_per_sample():
     a, b = normal(100), normal(80, seed=1)
     found = ov.difference(np.insert(a, 5, np.nan), b, contamination=3, nan_policy="omit", rng=0)
     assert found.estimate == ov.difference(a, b, contamination=3, rng=0).estimate
@@ -246,7 +246,7 @@ def test_nan_goes_sample_by_sample():
     assert corrupt.plan.n_corrupt == (3, 3)
 
 
-def test_a_relative_difference_is_a_lift():
+def test_relative_difference_divides_by_the_first_mean():
     a, b = normal(300) + 10, normal(200, seed=1) + 11
     absolute = ov.difference(a, b, contamination=2, n_blocks=9, rng=0)
     relative = ov.difference(a, b, contamination=2, n_blocks=9, rng=0, relative=True)
@@ -256,7 +256,7 @@ def test_a_relative_difference_is_a_lift():
 
 
 @pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
-def test_the_interval_is_around_the_estimate(alternative):
+def test_interval_contains_the_estimate(alternative):
     a, b = normal(400), normal(400, seed=1)
     for options in ({}, {"paired": True}, {"function": [np.abs, np.square]}):
         result = ov.difference(a, b, contamination=3, alternative=alternative, rng=0, **options)
@@ -264,15 +264,15 @@ def test_the_interval_is_around_the_estimate(alternative):
         assert result.interval.low <= result.estimate <= result.interval.high
 
 
-# --- what is refused -----------------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------------------
 
 
-def test_a_mean_of_zero_has_no_lift():
+def test_relative_difference_to_zero_raises():
     with pytest.raises(ValueError, match="relative=True divides by the mean of a, which is 0"):
         ov.difference(np.zeros(10), np.ones(10), contamination=0, relative=True)
 
 
-def test_pairs_need_partners():
+def test_invalid_pairs_raise():
     with pytest.raises(ValueError, match=r"paired=True .*\b10 .*\b9\b"):
         ov.difference(np.ones(10), np.ones(9), contamination=0, paired=True)
     with pytest.raises(ValueError, match="paired=True goes with one function"):
@@ -281,28 +281,28 @@ def test_pairs_need_partners():
         ov.difference(np.ones(10), np.ones(10), contamination=0, paired=True, function=[np.abs, np.square])
 
 
-def test_vectors_need_a_function():
+def test_vectors_without_a_function_raise():
     with pytest.raises(ValueError, match=r"a has shape \(10, 2\): give numbers, or a function"):
         ov.difference(np.ones((10, 2)), np.ones((10, 2)), contamination=0)
 
 
-def test_an_empty_family_has_no_largest_difference():
+def test_empty_family_raises():
     with pytest.raises(ValueError, match=r"function=\[\] is an empty family"):
         ov.difference(np.ones(10), np.ones(10), contamination=0, function=[])
 
 
 @pytest.mark.parametrize("function", [lambda x: np.ones(3), lambda x: "text", lambda x: None, lambda row: [row, row]])
-def test_a_function_must_give_one_number_for_each_row(function):
+def test_function_of_wrong_shape_raises(function):
     with pytest.raises((ValueError, TypeError), match="function must map each row of a to one number"):
         ov.difference(np.ones(10), np.ones(10), contamination=0, function=function)
 
 
-def test_a_function_that_gives_nan_is_refused():
+def test_function_returning_nan_raises():
     with pytest.raises(ValueError, match="NaN"):
         ov.difference(np.ones(10), np.ones(10), contamination=0, function=lambda x: x * np.nan)
 
 
-def test_three_numbers_of_blocks_are_refused():
+def test_three_block_counts_raise():
     with pytest.raises(ValueError, match=r"n_blocks=\(3, 3, 3\) has 3 entries for 2 samples"):
         ov.difference(np.ones(10), np.ones(10), contamination=0, n_blocks=(3, 3, 3))
 
@@ -310,19 +310,19 @@ def test_three_numbers_of_blocks_are_refused():
 # --- the largest floats ------------------------------------------------------------------------------------------
 
 
-def test_the_largest_floats_are_subtracted_where_the_difference_is_a_float():
+def test_largest_floats_are_subtracted():
     a, b = np.full(20, 1.6e308), np.full(20, 1.7e308)
     assert ov.difference(a, b, contamination=0, n_blocks=3).estimate == pytest.approx(1e307)
     assert ov.difference(a, b, contamination=0, n_blocks=3, paired=True).estimate == pytest.approx(1e307)
 
 
 @pytest.mark.parametrize("options", [{}, {"paired": True}, {"function": [np.abs, lambda x: x]}])
-def test_a_difference_beyond_the_largest_float_is_an_error_and_not_a_warning(options):
+def test_difference_beyond_the_largest_float_raises(options):
     a, b = np.full(20, -1.7e308), np.full(20, 1.7e308)
     with pytest.raises(ValueError, match=r"too large|infinite"):
         ov.difference(a, b, contamination=0, n_blocks=3, **options)
 
 
-def test_a_lift_beyond_the_largest_float_is_an_error():
+def test_relative_difference_beyond_the_largest_float_raises():
     with pytest.raises(ValueError, match=r"too large|infinite"):
         ov.difference(np.full(20, 5e-324), np.full(20, 1e300), contamination=0, relative=True)

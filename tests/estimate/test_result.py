@@ -1,4 +1,4 @@
-"""What a result says of itself, in a line, in sentences, in HTML and in JSON."""
+"""Results as one line, as an explanation, as HTML and as JSON."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def certified(result, radius, provenance="certified", **changes):
 # --- one line ------------------------------------------------------------------------------------------
 
 
-def test_the_repr_reads_like_a_sentence(mean):
+def test_repr_is_one_line(mean):
     line = repr(mean)
     assert line == str(mean)
     assert re.fullmatch(r"mean -?\d\S*( ± \S+)? \(.+, 27 blocks of 14, survives 13 corrupt rows\)", line)
 
 
-def test_the_radius_goes_behind_the_estimate(mean):
+def test_repr_shows_a_finite_radius(mean):
     line = repr(certified(mean, 0.2137))
     assert re.match(rf"mean {mean.estimate:.2f} ± 0\.21 \(certified 95 %, 27 blocks of 14, survives 13", line)
     assert " ± " not in repr(certified(mean, math.inf))
@@ -78,32 +78,32 @@ def test_the_radius_goes_behind_the_estimate(mean):
         (5.0, 123456.0, "5 ± 123456"),
     ],
 )
-def test_no_more_digits_than_matter(estimate, radius, text):
+def test_estimate_is_rounded_to_its_radius(estimate, radius, text):
     assert with_radius(estimate, radius) == text
 
 
 @pytest.mark.parametrize(("estimate", "radius"), [(5.0, 1e300), (1e300, 1e299), (0.0, 5e-324)])
-def test_a_huge_radius_is_not_written_out(estimate, radius):
+def test_huge_radius_is_short(estimate, radius):
     assert len(with_radius(estimate, radius)) < 30
 
 
 @pytest.mark.parametrize(("confidence", "text"), [(0.5, "50 %"), (0.95, "95 %"), (0.999, "99.9 %"), (1.0, "100 %")])
-def test_a_confidence_is_a_percentage(confidence, text):
+def test_confidence_as_percentage(confidence, text):
     assert percent(confidence) == text
 
 
 @pytest.mark.parametrize("confidence", [1 - 1e-9, 1 - 1e-12])
-def test_a_confidence_is_not_rounded_up_to_certainty(confidence):
+def test_confidence_is_not_rounded_up_to_100_percent(confidence):
     assert percent(confidence) != "100 %"
 
 
-def test_one_row_and_one_block_are_singular():
+def test_repr_uses_the_singular():
     line = repr(ov.mean([1.0, 2.0, 3.0], contamination=1, n_blocks=3))
     assert "3 blocks of 1, survives 1 corrupt row)" in line
     assert "1 block of 3" in repr(ov.mean([1.0, 2.0, 3.0], contamination=0, n_blocks=1))
 
 
-def test_blocks_of_two_samples_are_named(grid, difference):
+def test_repr_of_two_samples(grid, difference):
     ks, sizes = grid.plan.n_blocks, grid.plan.block_size
     assert f"{ks[0]} blocks of {sizes[0]} × {ks[1]} blocks of {sizes[1]}" in repr(grid)
     assert "allows for 2 and 1 corrupt rows" in repr(grid)
@@ -112,14 +112,14 @@ def test_blocks_of_two_samples_are_named(grid, difference):
     assert repr(difference).startswith("difference ")
 
 
-def test_several_columns_are_named(table):
+def test_repr_names_columns(table):
     line = repr(table)
     assert "<b>price</b> " in line
     assert "size & weight " in line
     assert "\n" not in line
 
 
-def test_many_columns_are_not_all_written_out():
+def test_repr_abbreviates_many_columns():
     wide = pd.DataFrame(normal((100, 9)), columns=[f"c{i}" for i in range(9)])
     line = repr(ov.mean(wide, contamination=1, rng=0))
     assert "… (9 columns)" in line
@@ -131,10 +131,10 @@ def test_many_columns_are_not_all_written_out():
     assert ov.mean(normal((50, 2, 2)), contamination=1, rng=0).names is None
 
 
-# --- sentences --------------------------------------------------------------------------------------------
+# --- explanations -----------------------------------------------------------------------------------------
 
 
-def test_the_explanation_covers_answer_blocks_and_seed(mean):
+def test_explain_contains_answer_plan_and_seed(mean):
     text = mean.explain()
     assert text.startswith(str(mean))
     assert mean.plan.explain() in text
@@ -142,20 +142,20 @@ def test_the_explanation_covers_answer_blocks_and_seed(mean):
     assert "set aside" not in text
 
 
-def test_the_explanation_covers_rows_set_aside():
+def test_explain_counts_omitted_rows():
     x = normal(100)
     x[[4, 5]] = np.nan
     assert "2 rows had NaN or infinite values." in ov.mean(x, contamination=3, nan_policy="omit").explain()
 
 
-def test_the_explanation_covers_both_samples(grid, difference):
+def test_explain_describes_both_samples(grid, difference):
     for result in (grid, difference):
         assert "Sample 1: " in result.explain()
         assert "Sample 2: " in result.explain()
 
 
 @pytest.mark.parametrize("provenance", ["certified", "plug-in", "as stated", "none"])
-def test_the_explanation_quotes_the_certificate(mean, provenance):
+def test_explain_quotes_the_note_of_the_certificate(mean, provenance):
     with_note = dataclasses.replace(
         mean, certificate=dataclasses.replace(mean.certificate, provenance=provenance, radius=0.1, note="Mind the gap.")
     )
@@ -166,17 +166,17 @@ def test_the_explanation_quotes_the_certificate(mean, provenance):
         assert f"({provenance} " in repr(without)
 
 
-# --- the object ---------------------------------------------------------------------------------------------
+# --- fields -------------------------------------------------------------------------------------------------
 
 
-def test_a_result_is_frozen(mean):
+def test_result_is_immutable(mean):
     with pytest.raises(dataclasses.FrozenInstanceError):
         mean.estimate = 0.0
     with pytest.raises(dataclasses.FrozenInstanceError):
         mean.seed = 1
 
 
-def test_the_fields_agree_with_each_other(mean, table, grid, difference):
+def test_fields_are_consistent(mean, table, grid, difference):
     for result in (mean, table, grid, difference):
         assert isinstance(result, ov.RobustEstimate)
         assert isinstance(result.certificate, Certificate)
@@ -186,7 +186,7 @@ def test_the_fields_agree_with_each_other(mean, table, grid, difference):
         assert result.seed == 0
 
 
-def test_the_plain_average_is_that_of_the_rows_in_blocks():
+def test_plain_is_the_average_of_the_rows():
     x = normal(103)
     spread = ov.mean(x, contamination=0, n_blocks=10, remainder="spread")
     assert spread.plain == pytest.approx(x.mean())
@@ -198,7 +198,7 @@ def test_the_plain_average_is_that_of_the_rows_in_blocks():
     assert full.plain == pytest.approx(ov.u_statistic(a, b, kernel="auc", contamination=0, n_blocks=1).estimate)
 
 
-def test_the_plain_average_of_spoiled_rows_is_no_warning():
+def test_plain_average_of_huge_rows_does_not_warn():
     x = normal(100)
     x[:2] = 1.7e308
     result = ov.mean(x, contamination=2, rng=0)
@@ -209,7 +209,7 @@ def test_the_plain_average_of_spoiled_rows_is_no_warning():
 # --- HTML ----------------------------------------------------------------------------------------------------
 
 
-def test_markup_in_the_data_is_escaped(table):
+def test_html_escapes_column_names(table):
     text = table._repr_html_()
     assert "<b>price</b>" not in text
     assert "&lt;b&gt;price&lt;/b&gt;" in text
@@ -219,14 +219,14 @@ def test_markup_in_the_data_is_escaped(table):
         assert f"<td>{value:.6g}</td>" in text
 
 
-def test_markup_in_the_name_of_a_kernel_is_escaped():
+def test_html_escapes_the_kernel_name():
     kernel = ov.Kernel(max, name="<script>alert(1)</script>")
     text = ov.u_statistic(normal(30), kernel=kernel, contamination=0)._repr_html_()
     assert "<script>" not in text
     assert "&lt;script&gt;" in text
 
 
-def test_every_result_has_a_table(mean, grid, difference):
+def test_html_is_a_table(mean, grid, difference):
     for result in (mean, grid, difference, ov.mean(normal((30, 2, 2)), contamination=1)):
         text = result._repr_html_()
         assert text.startswith("<table>")
@@ -242,7 +242,7 @@ def strict(result):
     return json.loads(json.dumps(result.to_dict(), allow_nan=False))
 
 
-def test_a_mean_survives_json(mean):
+def test_to_dict_of_a_mean(mean):
     data = strict(mean)
     assert data["statistic"] == "mean"
     assert data["estimate"] == mean.estimate
@@ -263,14 +263,14 @@ def test_a_mean_survives_json(mean):
     assert {"low", "high", "radius"} <= set(data)
 
 
-def test_several_columns_survive_json(table):
+def test_to_dict_of_columns(table):
     data = strict(table)
     assert data["names"] == ["<b>price</b>", "size & weight"]
     assert data["estimate"] == table.estimate.tolist()
     assert len(data["low"]) == len(data["high"]) == 2
 
 
-def test_two_samples_survive_json(grid, difference):
+def test_to_dict_of_two_samples(grid, difference):
     data = strict(grid)
     assert data["n_rows"] == [100, 80]
     assert data["n_corrupt"] == [2, 1]
@@ -279,7 +279,7 @@ def test_two_samples_survive_json(grid, difference):
     assert [len(v) for v in data["block_values"]] == list(difference.plan.n_blocks)
 
 
-def test_what_is_infinite_becomes_null(mean):
+def test_to_dict_replaces_infinities_by_none(mean):
     data = strict(certified(mean, math.inf))
     assert data["radius"] is None
     assert data["low"] is None
@@ -291,7 +291,7 @@ def test_what_is_infinite_becomes_null(mean):
 
 
 @pytest.mark.parametrize("x", [np.arange(30, dtype=np.int16), np.arange(30, dtype=np.float32), np.arange(30) % 2 == 0])
-def test_no_numpy_type_is_left_for_json(x):
+def test_to_dict_has_no_numpy_types(x):
     result = ov.mean(x, contamination=np.int64(1), n_blocks=np.int64(5), rng=np.int64(3))
     data = strict(result)
     assert data["n_blocks"] == 5

@@ -1,4 +1,4 @@
-"""Upper bounds on clean risk, for one model, several, or a class."""
+"""Upper bounds on the clean risk of one model, several models or a class."""
 
 import math
 
@@ -19,7 +19,7 @@ def losses(n=4000, risk=0.1, bad=200, seed=0):
     return wrong
 
 
-def test_the_bound_holds_and_beats_the_trivial_one():
+def test_bound_holds_and_is_not_trivial():
     highs = [ov.certify_risk(losses(seed=s), contamination=200, assume=UNIT, rng=s).interval.high for s in range(40)]
     assert np.mean(np.array(highs) >= 0.1) >= 0.95
     assert max(highs) < 0.35
@@ -29,7 +29,7 @@ def test_the_bound_holds_and_beats_the_trivial_one():
     assert r.certificate.target == "clean risk"
 
 
-def test_choosing_among_models_costs_a_share_of_delta():
+def test_several_models_share_delta():
     x = losses()
     one = ov.certify_risk(x, contamination=200, assume=UNIT, rng=0)
     chosen = ov.certify_risk(x, contamination=200, assume=UNIT, n_models=20, rng=0)
@@ -51,7 +51,7 @@ def test_pair_losses():
     assert two.interval.high > 0.5
 
 
-def test_sauer_and_the_two_uniform_bounds():
+def test_uniform_radius_is_the_smaller_of_two_bounds():
     assert math.exp(log_growth(3, 10)) == pytest.approx(sum(math.comb(10, i) for i in range(4)))
     assert math.exp(log_growth(9, 4)) == pytest.approx(16)
     blocks = {"n_blocks": 41, "n_corrupt": 5, "block_size": 5000, "confidence": 0.95}
@@ -76,7 +76,7 @@ def test_sauer_and_the_two_uniform_bounds():
     assert uniform_radius(n_blocks=10, n_corrupt=5, block_size=50, vc_dim=2, confidence=0.9) == math.inf
 
 
-def test_a_uniform_bound_holds_for_the_best_threshold():
+def test_uniform_bound_holds_for_the_best_threshold():
     """The empirical best of all threshold rules on noise looks better than 1/2; its bound may not."""
     rng = np.random.default_rng(0)
     n = 200_000
@@ -90,7 +90,7 @@ def test_a_uniform_bound_holds_for_the_best_threshold():
     assert "whole class" in str(r.certificate)
 
 
-def test_uniform_bounds_for_pairs_and_given_blocks():
+def test_uniform_bound_of_pairs_with_given_blocks():
     z = np.random.default_rng(0).normal(size=4000)
     pair = ov.Kernel(lambda a, b: abs(a - b) > 1, degrees=2)
     r = ov.certify_risk(z, kernel=pair, contamination=0, assume=UNIT, vc_dim=1, n_blocks=5, rng=0)
@@ -100,7 +100,7 @@ def test_uniform_bounds_for_pairs_and_given_blocks():
     )
 
 
-def test_nonsense_is_refused():
+def test_invalid_arguments_raise():
     x = losses()
     with pytest.raises(ValueError, match="n_models=0 must be an integer of at least 1"):
         ov.certify_risk(x, n_models=0)
@@ -116,7 +116,7 @@ def test_nonsense_is_refused():
             uniform_radius(**blocks, **wrong)
 
 
-def test_what_a_class_does_not_go_with():
+def test_invalid_combinations_raise():
     x = losses()
     for wrong in ({"vote": "soft"}, {"n_models": 3}):
         with pytest.raises(ValueError, match="a bound over a class is for the median"):

@@ -1,4 +1,4 @@
-"""Unknown contamination: levels that agree, and the answer against the number of corrupt rows assumed."""
+"""Estimates without a known contamination, and against the number of corrupt rows assumed."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ def spoiled(n, bad, value, seed):
     return x
 
 
-def test_levels_start_at_none_and_end_at_the_most():
+def test_levels_run_from_zero_to_the_largest_count():
     assert level_counts(100) == [0, 1, 2, 4, 8, 16, 32, 64, 100]
     assert level_counts(0) == [0]
     fine = level_counts(1000, exact_up_to=10, growth=1.02)
@@ -38,7 +38,7 @@ def test_levels_start_at_none_and_end_at_the_most():
 @pytest.mark.parametrize("vote", ["median", "auto"])
 @pytest.mark.parametrize("bad", [0, 3, 40, 200])
 @pytest.mark.parametrize("value", [3.0, 0.6, 1e6])
-def test_an_open_contamination_costs_twice_the_radius_of_the_true_one(bad, value, vote):
+def test_unknown_contamination_costs_twice_the_radius(bad, value, vote):
     n, misses = 2000, 0
     for seed in range(25):
         r = ov.mean(spoiled(n, bad, value, seed), "auto", assume=KNOWN, vote=vote, rng=seed, max_contamination=0.15)
@@ -48,7 +48,7 @@ def test_an_open_contamination_costs_twice_the_radius_of_the_true_one(bad, value
     assert misses == 0
 
 
-def test_the_interval_is_the_one_of_the_largest_level_and_levels_share_delta():
+def test_unknown_contamination_takes_the_interval_of_the_largest_level():
     x = spoiled(2000, 50, 4.0, 0)
     r = ov.mean(x, "auto", assume=KNOWN, rng=0, max_contamination=0.1)
     levels = [level for level, _ in r.certificate.levels]
@@ -61,7 +61,7 @@ def test_the_interval_is_the_one_of_the_largest_level_and_levels_share_delta():
     assert "left open, up to 200" in r.explain()
 
 
-def test_disagreeing_levels_are_left_behind():
+def test_levels_that_disagree_are_dropped():
     x = spoiled(2000, 100, 1e6, 1)
     r = ov.mean(x, "auto", assume=KNOWN, rng=0, n_blocks=501, max_contamination=0.1)
     assert abs(r.estimate) < 0.5
@@ -69,7 +69,7 @@ def test_disagreeing_levels_are_left_behind():
     assert few.interval.low > r.interval.high
 
 
-def test_other_statistics_with_an_open_contamination():
+def test_unknown_contamination_of_other_statistics():
     x, y = spoiled(600, 6, 50.0, 0), spoiled(500, 0, 0.0, 1) + 1
     u = ov.u_statistic(x, kernel="wilcoxon", contamination="auto", rng=0, max_contamination=0.05)
     assert abs(u.estimate - 0.5) < 0.2
@@ -80,7 +80,7 @@ def test_other_statistics_with_an_open_contamination():
     assert ov.mean(np.stack([x, x]), "auto", axis=None, rng=0).plan.n_rows == 1200
 
 
-def test_what_an_open_contamination_cannot_do():
+def test_unknown_contamination_with_invalid_options_raises():
     x = spoiled(300, 0, 0.0, 0)
     with pytest.raises(TypeError, match="contamination='some' must be a fraction"):
         ov.mean(x, "some")
@@ -90,7 +90,7 @@ def test_what_an_open_contamination_cannot_do():
         ov.mean(np.stack([x, x], axis=1), "auto")
 
 
-def test_sensitivity_is_a_table_of_single_answers():
+def test_sensitivity_equals_one_call_per_level():
     x = spoiled(1000, 10, 8.0, 2)
     s = ov.sensitivity(x, levels=[0, 5, 20], assume=KNOWN, vote="soft", rng=4)
     for i, level in enumerate((0, 5, 20)):
@@ -107,7 +107,7 @@ def test_sensitivity_is_a_table_of_single_answers():
     json.dumps(s.to_dict(), allow_nan=False)
 
 
-def test_sensitivity_of_a_difference_and_its_picture():
+def test_sensitivity_of_a_difference_and_its_plot():
     a, b = spoiled(500, 0, 0.0, 0), spoiled(400, 5, 9.0, 1)
     s = ov.sensitivity(a, b, rng=0)
     assert s.n_corrupt[-1] == 100
@@ -120,7 +120,7 @@ def test_sensitivity_of_a_difference_and_its_picture():
     plt.close("all")
 
 
-def test_sensitivity_refuses_nonsense():
+def test_invalid_arguments_of_sensitivity_raise():
     x = spoiled(100, 0, 0.0, 0)
     with pytest.raises(TypeError, match="one sample or two, not 3"):
         ov.sensitivity(x, x, x)
@@ -137,7 +137,7 @@ def test_sensitivity_refuses_nonsense():
     assert math.isinf(infinite.high[1])
 
 
-def test_levels_that_the_rows_contradict_are_left_out():
+def test_levels_below_the_rows_known_to_be_corrupt_are_dropped():
     x = np.random.default_rng(0).random(500)
     x[:3] = 7.0
     known = {"assume": ov.Bounded(0, 1), "vote": "auto", "rng": 0}
@@ -151,7 +151,7 @@ def test_levels_that_the_rows_contradict_are_left_out():
         ov.mean(x, "auto", max_contamination=0.002, **known)
 
 
-def test_an_open_contamination_against_someone_who_saw_the_rows():
+def test_unknown_contamination_with_an_adaptive_adversary():
     x = spoiled(2000, 40, 3.0, 0)
     mild = ov.mean(x, "auto", assume=KNOWN, vote="soft", rng=0, max_contamination=0.05)
     harsh = ov.mean(x, "auto", assume=KNOWN, vote="soft", rng=0, max_contamination=ov.Contamination(0.05, "adaptive"))

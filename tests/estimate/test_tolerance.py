@@ -1,4 +1,4 @@
-"""How many corrupt rows overturn a conclusion: against brute force, and against adversaries."""
+"""The number of corrupt rows that overturn a conclusion, against brute force and adversaries."""
 
 import json
 import math
@@ -25,7 +25,7 @@ def brute_force(lower, most):
 
 
 @pytest.mark.parametrize("vote", ["median", "soft", "auto"])
-def test_one_sample_against_every_level(vote):
+def test_one_sample_against_brute_force(vote):
     x = np.random.default_rng(1).normal(0.45, size=400)
     t = ov.tolerance(x, claim="mean > 0", assume=KNOWN, vote=vote, rng=5)
 
@@ -37,7 +37,7 @@ def test_one_sample_against_every_level(vote):
     assert t.n_rows == 400
 
 
-def test_the_claim_may_go_down_and_compare_with_any_number():
+def test_claim_may_be_below_any_number():
     x = np.random.default_rng(1).normal(3.0, size=400)
     down = ov.tolerance(x, claim="mean < 3.5", assume=KNOWN, vote="soft", rng=0)
     up = ov.tolerance(-x, claim="mean > -3.5", assume=KNOWN, vote="soft", rng=0)
@@ -46,7 +46,7 @@ def test_the_claim_may_go_down_and_compare_with_any_number():
 
 
 @pytest.mark.parametrize("gap", [0.7, -0.7])
-def test_two_samples_against_every_split(gap):
+def test_two_samples_against_brute_force(gap):
     a, b = samples(150, 200, gap)
     t = ov.tolerance(a, b, assume=KNOWN, vote="soft", rng=2)
     sign = 1 if gap > 0 else -1
@@ -68,7 +68,7 @@ def test_two_samples_against_every_split(gap):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_splits_where_rows_of_both_samples_are_corrupt_for_certain(seed):
+def test_two_samples_with_nan_against_brute_force(seed):
     a, b = samples(150, 200, 0.8, seed)
     a[:10], b[:1] = np.nan, np.nan
     options = {"assume": KNOWN, "vote": "soft", "rng": 2, "nan_policy": "corrupt"}
@@ -87,7 +87,7 @@ def test_splits_where_rows_of_both_samples_are_corrupt_for_certain(seed):
     assert (t.rows if t.stands else None) == (expected - 1 if expected > 11 else None)
 
 
-def test_the_sentence():
+def test_str_of_a_tolerance():
     a, b = samples(400, 600, 1.85)
     t = ov.tolerance(a, b, assume=KNOWN, rng=0)
     assert t.stands
@@ -100,7 +100,7 @@ def test_the_sentence():
     assert plug_in.rows < t.rows
 
 
-def test_no_conclusion_no_tolerance():
+def test_unsettled_conclusion_has_no_tolerance():
     a, b = samples(50, 50, 0.0)
     t = ov.tolerance(a, b, assume=KNOWN, rng=0)
     assert t.rows is None
@@ -122,7 +122,7 @@ def test_paired_rows():
         ov.tolerance(a, b[:-1], paired=True)
 
 
-def test_a_claim_about_a_difference_with_scales_of_their_own():
+def test_claim_about_a_difference():
     a, b = samples(600, 600, 1.0)
     zero = ov.tolerance(a, b, claim="difference > 0", assume=(KNOWN, KNOWN), rng=0)
     half = ov.tolerance(a, b, claim="difference > 0.5", assume=KNOWN, rng=0)
@@ -130,12 +130,12 @@ def test_a_claim_about_a_difference_with_scales_of_their_own():
     assert str(half).startswith("difference > 0.5: it is 0.98")
 
 
-def test_every_row_may_be_needed():
+def test_tolerance_may_be_the_largest_minority():
     t = ov.tolerance(np.full(11, 5.0), claim="mean > 0", assume=ov.FiniteVariance(1e-9), vote="median", rng=0)
     assert t.rows == 5
 
 
-def test_nonsense_is_refused():
+def test_invalid_claims_raise():
     a, b = samples(50, 50, 1.0)
     with pytest.raises(TypeError, match="needs a claim"):
         ov.tolerance(a)
@@ -151,7 +151,7 @@ def test_nonsense_is_refused():
 
 
 @pytest.mark.parametrize("vote", ["median", "soft"])
-def test_the_sentence_is_true_whatever_the_number_of_corrupt_rows(vote):
+def test_false_claims_are_rarely_said_to_stand(vote):
     """The mean is 0, so "mean > 0" is false: it must not be said to survive the corrupt rows that are there."""
     wrong = 0
     for seed in range(120):
@@ -164,7 +164,7 @@ def test_the_sentence_is_true_whatever_the_number_of_corrupt_rows(vote):
     assert wrong <= 0.1 * 120 + 3 * (120 * 0.09) ** 0.5
 
 
-def test_rows_that_give_themselves_away_leave_no_level_below_them():
+def test_rows_known_to_be_corrupt_are_the_lowest_level():
     rng = np.random.default_rng(0)
     a, b = rng.random(400), rng.random(400) * 0.5 + 0.5
     b[:7] = -5.0
@@ -179,7 +179,7 @@ def test_rows_that_give_themselves_away_leave_no_level_below_them():
     assert ov.tolerance(holes, claim="mean > 0.5", assume=ov.Bounded(-10, 1), nan_policy="corrupt", rng=0).rows is None
 
 
-def test_someone_who_saw_the_rows_overturns_with_fewer():
+def test_adaptive_adversary_overturns_with_fewer_rows():
     a, b = samples(600, 600, 1.0)
     mild, harsh = (ov.tolerance(a, b, assume=KNOWN, adversary=who, rng=0) for who in ("oblivious", "adaptive"))
     assert harsh.rows < mild.rows
@@ -189,7 +189,7 @@ def test_someone_who_saw_the_rows_overturns_with_fewer():
     json.dumps(harsh.to_dict(), allow_nan=False)
 
 
-def test_options_may_differ_between_the_samples():
+def test_options_per_sample_and_invalid_options():
     a, b = samples(400, 400, 3.0)
     both = ov.tolerance(a, b, assume=KNOWN, n_blocks=(51, 51), vote="median", rng=0)
     assert both.rows == ov.tolerance(a, b, assume=KNOWN, n_blocks=51, vote="median", rng=0).rows > 0

@@ -1,4 +1,4 @@
-"""The median of U-statistics on blocks: one sample or several, the whole grid or its diagonal."""
+"""The median of U-statistics of blocks: one sample or several, on the full grid or its diagonal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def definition(name, *blocks):
 @pytest.mark.parametrize("remainder", ["drop", "spread"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ONE_SAMPLE)
-def test_the_estimate_is_the_median_of_the_statistics_of_the_blocks(name, kind, remainder):
+def test_estimate_is_the_median_of_the_block_statistics(name, kind, remainder):
     z = normal((85, *ONE_SAMPLE[name]))
     result = ov.u_statistic(z, kernel=name, contamination=2, n_blocks=9, partition=kind, remainder=remainder, rng=4)
     dealt = draw(kind, 85, 9, 4, remainder=remainder)
@@ -51,13 +51,13 @@ def test_the_estimate_is_the_median_of_the_statistics_of_the_blocks(name, kind, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_tuple_mixes_rows_of_two_blocks(kind):
+def test_tuples_stay_within_one_block(kind):
     labels = draw(kind, 120, 10, seed=3).labels.astype(float)
     result = ov.u_statistic(labels, kernel="gini", contamination=0, n_blocks=10, partition=kind, rng=3)
     assert result.block_values.tolist() == [0.0] * 10
 
 
-def test_one_block_is_the_plain_statistic():
+def test_one_block_gives_the_plain_statistic():
     z = normal(60)
     assert ov.u_statistic(z, kernel="variance", contamination=0, n_blocks=1).estimate == pytest.approx(z.var(ddof=1))
     pairs = normal((60, 2))
@@ -75,21 +75,21 @@ def test_kendall_and_auc_agree_with_scipy():
     assert ov.u_statistic(x, y, kernel="auc", contamination=0, n_blocks=1).estimate == pytest.approx(u / 5600)
 
 
-def test_a_kernel_of_degree_one_is_a_mean():
+def test_kernel_of_degree_one_equals_the_mean():
     z = normal(100)
     result = ov.u_statistic(z, kernel=ov.Kernel(lambda a: a, 1, name="row"), contamination=3, rng=0)
     assert result.estimate == pytest.approx(ov.mean(z, contamination=3, rng=0).estimate)
     assert result.statistic == "row"
 
 
-def test_a_kernel_of_degree_three_on_blocks():
+def test_kernel_of_degree_three():
     z = normal(40)
     result = ov.u_statistic(z, kernel=ov.Kernel(lambda a, b, c: max(a, b, c), 3), contamination=1, n_blocks=5, rng=0)
     expected = [np.mean([max(t) for t in itertools.combinations(z[rows], 3)]) for rows in draw("random", 40, 5, 0)]
     np.testing.assert_allclose(result.block_values, expected)
 
 
-def test_blocks_as_small_as_a_tuple():
+def test_blocks_of_one_tuple():
     z = normal(20)
     result = ov.u_statistic(z, kernel="variance", contamination=3, n_blocks=10, rng=0)
     assert sorted(result.block_values) == pytest.approx(
@@ -97,7 +97,7 @@ def test_blocks_as_small_as_a_tuple():
     )
 
 
-def test_long_inputs_are_permuted_not_rotated():
+def test_long_alternating_rows_are_permuted():
     # Rows that take turns between 0 and 1: rows of one group never meet under a rotation.
     z = np.arange(2**20, dtype=np.float64) % 2
     result = ov.u_statistic(z, kernel="variance", contamination=10, n_blocks=101, rng=0)
@@ -106,7 +106,7 @@ def test_long_inputs_are_permuted_not_rotated():
     assert result.block_values[-1] == pytest.approx(z[dealt[100]].var(ddof=1))
 
 
-def test_blocks_too_small_for_a_tuple_do_not_vote_and_that_is_said():
+def test_hash_blocks_smaller_than_a_tuple_do_not_vote():
     z = normal(60)
     result = ov.u_statistic(z, kernel="variance", contamination=1, n_blocks=28, partition="hash", rng=0)
     sizes = draw("hash", 60, 28, 0).sizes
@@ -115,15 +115,10 @@ def test_blocks_too_small_for_a_tuple_do_not_vote_and_that_is_said():
     assert result.plan.n_blocks == len(result.block_values) == 28 - small
     assert result.block_sizes.tolist() == sizes[sizes >= 2].tolist()
     assert f"The hash left {small} blocks with fewer than 2 rows" in result.explain()
-
-
-def test_rows_of_blocks_that_do_not_vote_are_counted_as_left_out():
-    z = normal(60)
-    result = ov.u_statistic(z, kernel="variance", contamination=1, n_blocks=28, partition="hash", rng=0)
     assert result.plan.n_left_out == 60 - result.block_sizes.sum()
 
 
-def test_no_block_large_enough_in_both_samples_is_an_error():
+def test_no_block_with_enough_rows_of_both_samples_raises():
     def sizes(seed):
         return [draw("hash", 4, 2, seed, stream=s).sizes for s in range(2)]
 
@@ -141,7 +136,7 @@ def test_no_block_large_enough_in_both_samples_is_an_error():
         )
 
 
-def test_the_same_seed_gives_the_same_answer_and_is_in_the_result():
+def test_seed_of_the_result_reproduces_it():
     z = normal(300)
     first = ov.u_statistic(z, kernel="gini", contamination=3)
     again = ov.u_statistic(z, kernel="gini", contamination=3, rng=first.seed)
@@ -163,14 +158,14 @@ def test_the_same_seed_gives_the_same_answer_and_is_in_the_result():
         lambda z: np.frombuffer(z.tobytes()),
     ],
 )
-def test_any_container_of_the_same_numbers_gives_the_same_answer(spelling):
+def test_every_container_gives_the_same_estimate(spelling):
     z = normal(100)
     found = ov.u_statistic(spelling(z), kernel="gini", contamination=2, rng=0)
     assert found.estimate == ov.u_statistic(z, kernel="gini", contamination=2, rng=0).estimate
 
 
 @pytest.mark.parametrize("spelling", [lambda z: z.tolist(), np.asfortranarray, pd.DataFrame, pl.DataFrame])
-def test_any_table_of_the_same_numbers_gives_the_same_answer(spelling):
+def test_every_table_gives_the_same_estimate(spelling):
     z = normal((100, 2))
     found = ov.u_statistic(spelling(z), kernel="kendall", contamination=2, rng=0)
     assert found.estimate == ov.u_statistic(z, kernel="kendall", contamination=2, rng=0).estimate
@@ -185,7 +180,7 @@ def test_numbers_of_any_type_are_computed_in_float64(dtype):
         assert found.estimate == ov.u_statistic(wide, kernel=name, contamination=2, rng=0).estimate
 
 
-def test_the_input_is_not_touched():
+def test_input_is_not_modified():
     x, y = normal(50), normal(40, seed=1)
     before = x.copy(), y.copy()
 
@@ -201,7 +196,7 @@ def test_the_input_is_not_touched():
 
 
 @pytest.mark.parametrize("name", ["variance", "gini", "wilcoxon"])
-def test_corrupt_rows_at_the_largest_float_leave_the_other_blocks_alone(name):
+def test_corrupt_rows_at_the_largest_float_affect_their_blocks_only(name):
     z = normal(200)
     clean = ov.u_statistic(z, kernel=name, contamination=5, rng=0)
     spoiled = z.copy()
@@ -213,7 +208,7 @@ def test_corrupt_rows_at_the_largest_float_leave_the_other_blocks_alone(name):
     assert math.isfinite(found.estimate)
 
 
-def test_an_infinite_median_is_an_error_not_an_answer():
+def test_infinite_median_raises():
     z = np.where(np.arange(20) % 2, 1.7e308, -1.7e308)
     with pytest.raises(ValueError, match="the median block value is too large for a float"):
         ov.u_statistic(z, kernel="variance", contamination=0, n_blocks=2, partition="contiguous")
@@ -225,7 +220,7 @@ def test_an_infinite_median_is_an_error_not_an_answer():
 @pytest.mark.parametrize("remainder", ["drop", "spread"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", TWO_SAMPLES)
-def test_on_the_full_grid_every_combination_of_blocks_votes(name, kind, remainder):
+def test_full_grid_evaluates_every_combination_of_blocks(name, kind, remainder):
     x, y = normal((33, *TWO_SAMPLES[name])), normal((22, *TWO_SAMPLES[name]), seed=1) + 0.3
     result = ov.u_statistic(
         x, y, kernel=name, contamination=(1, 0), n_blocks=(5, 4), partition=kind, remainder=remainder, rng=6
@@ -243,7 +238,7 @@ def test_on_the_full_grid_every_combination_of_blocks_votes(name, kind, remainde
 @pytest.mark.parametrize("remainder", ["drop", "spread"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", TWO_SAMPLES)
-def test_on_the_diagonal_the_kth_blocks_vote_together(name, kind, remainder):
+def test_diagonal_evaluates_blocks_of_equal_number(name, kind, remainder):
     x, y = normal((33, *TWO_SAMPLES[name])), normal((23, *TWO_SAMPLES[name]), seed=1) + 0.3
     result = ov.u_statistic(
         x, y, kernel=name, contamination=1, n_blocks=5, grid="diagonal", partition=kind, remainder=remainder, rng=6
@@ -257,7 +252,7 @@ def test_on_the_diagonal_the_kth_blocks_vote_together(name, kind, remainder):
     assert result.plan.n_blocks == (len(expected),) * 2
 
 
-def test_a_block_left_out_on_the_diagonal_goes_from_both_samples():
+def test_diagonal_drops_a_small_block_from_both_samples():
     x, y = normal(40), normal(25, seed=1)
     result = ov.u_statistic(
         x, y, kernel="energy", contamination=0, n_blocks=10, grid="diagonal", partition="hash", rng=1
@@ -269,13 +264,13 @@ def test_a_block_left_out_on_the_diagonal_goes_from_both_samples():
     assert result.block_values.shape == (voting.sum(),)
 
 
-def test_the_samples_are_dealt_independently():
+def test_samples_are_partitioned_independently():
     x = np.arange(60.0)
     result = ov.u_statistic(x, x, kernel="mann-whitney", contamination=0, n_blocks=20, grid="diagonal", rng=0)
     assert (result.block_values != result.block_values[0]).any()
 
 
-def test_one_contamination_for_each_sample():
+def test_contamination_per_sample():
     x, y = normal(500), normal(300, seed=1) + 1
     clean = ov.u_statistic(x, y, kernel="auc", contamination=0, n_blocks=1).estimate
     x[:10], y[:3] = 1e9, -1e9
@@ -283,9 +278,11 @@ def test_one_contamination_for_each_sample():
     assert result.plan.n_corrupt == (10, 3)
     assert result.plan.holds
     assert result.estimate == pytest.approx(clean, abs=0.08)
+    arrays = ov.u_statistic(x, y, kernel="auc", contamination=np.array([2, 3]), n_blocks=np.array([11, 13]))
+    assert (arrays.plan.n_blocks, arrays.plan.n_corrupt) == ((11, 13), (2, 3))
 
 
-def test_three_samples_on_the_grid_and_on_the_diagonal():
+def test_three_samples():
     samples = [normal(12), normal(10, seed=1), normal(8, seed=2)]
     kernel = ov.Kernel(lambda a, b, c: (a < b) & (b < c), (1, 1, 1), name="ordered")
     grid = ov.u_statistic(*samples, kernel=kernel, contamination=0, n_blocks=(3, 2, 4), rng=0)
@@ -299,7 +296,7 @@ def test_three_samples_on_the_grid_and_on_the_diagonal():
     assert diagonal.block_values.shape == (4,)
 
 
-def test_samples_of_different_precision_are_compared_as_numbers():
+def test_samples_of_different_precision():
     x, y = normal(60).astype(np.float32), normal(50, seed=1)
     for name in ("mann-whitney", "auc", "energy", "mmd"):
         found = ov.u_statistic(x, y, kernel=name, contamination=1, rng=0)
@@ -310,7 +307,7 @@ def test_samples_of_different_precision_are_compared_as_numbers():
 # --- NaN ------------------------------------------------------------------------------------------------
 
 
-def test_nan_is_treated_sample_by_sample():
+def test_nan_policies_apply_per_sample():
     x, y = normal(60), normal(50, seed=1)
     holed_x, holed_y = np.insert(x, [3, 9], np.nan), np.insert(y, 7, np.nan)
     omitted = ov.u_statistic(holed_x, holed_y, kernel="auc", contamination=(3, 2), nan_policy="omit", rng=0)
@@ -325,7 +322,7 @@ def test_nan_is_treated_sample_by_sample():
 
 
 @pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
-def test_the_interval_is_around_the_estimate(alternative):
+def test_interval_contains_the_estimate(alternative):
     result = ov.u_statistic(normal(400), kernel="variance", contamination=3, alternative=alternative, rng=0)
     assert result.alternative == alternative
     assert result.interval.low <= result.estimate <= result.interval.high
@@ -357,7 +354,7 @@ def test_jobs_change_nothing(kernel, grid, n_samples, n_jobs):
     np.testing.assert_allclose(found.block_values, ov.u_statistic(*samples, **options).block_values, rtol=1e-13)
 
 
-def test_jobs_may_be_processes_and_are_those_of_the_context():
+def test_jobs_follow_the_joblib_context():
     x = np.random.default_rng(0).normal(size=60)
     options = {"kernel": ov.Kernel(lambda x, y: abs(x - y), (2,), vectorized=False), "n_blocks": 3, "rng": 0}
     alone = ov.u_statistic(x, **options)
@@ -376,6 +373,6 @@ def test_jobs_may_be_processes_and_are_those_of_the_context():
 
 
 @pytest.mark.parametrize("n_jobs", [0, 1.5, "2", True])
-def test_a_wrong_number_of_jobs_is_refused(n_jobs):
+def test_invalid_number_of_jobs_raises(n_jobs):
     with pytest.raises(ValueError, match="n_jobs="):
         ov.u_statistic(np.arange(50.0), kernel="gini", n_jobs=n_jobs)

@@ -1,4 +1,4 @@
-"""Run the code of the documentation: that of a page, which must print what the page shows, and a script's figures."""
+"""Run the code of a page of the documentation, or a script of the gallery, and check its output."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""What every HTML page of outvote must stand: contrast, narrow screens."""
+"""Check the contrast and the width of HTML pages."""
 
 import re
 from importlib.resources import files

@@ -5,8 +5,8 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from threadpoolctl import ThreadpoolController
 
-from outvote import _numba
 from outvote.learning import DivergenceError, Problem, Settings, Steps, descend
 from outvote.learning import descent as descent_module
 from outvote.learning import problem as problem_module
@@ -164,7 +164,7 @@ def test_only_large_products_of_wide_rows_use_several_threads(monkeypatch, wide,
     limited = []
     monkeypatch.setattr(descent_module, "_WIDE", wide)
     monkeypatch.setattr(descent_module, "_LARGE", large)
-    monkeypatch.setattr(_numba._threads(), "limit", lambda **limits: limited.append(limits) or nullcontext())
+    monkeypatch.setattr(ThreadpoolController, "limit", lambda self, **limits: limited.append(limits) or nullcontext())
     descend(problem(), np.zeros(3), np.random.default_rng(0), Settings(n_epochs=3))
     assert limited == ([{"limits": 1, "user_api": "blas"}] if alone else [])
 

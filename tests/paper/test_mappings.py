@@ -1,4 +1,4 @@
-"""The paper's mappings, their constants and numbers of blocks: exact, and as the tables say."""
+"""The paper's mappings, constants and numbers of blocks, in exact arithmetic."""
 
 import itertools
 import math
@@ -93,7 +93,7 @@ def test_constants_match_the_table_and_the_definitions(name):
         ("polynomial", (0, 10, 3 * math.sqrt(5), math.sqrt(5), math.sqrt(5 / 2), 3 / 5)),
     ],
 )
-def test_limits_without_outliers(name, limits):
+def test_constants_at_zero_contamination(name, limits):
     assert values(constants(0, name)) == pytest.approx(limits)
     near = values(constants(1e-14, name))
     assert near[1:4] == pytest.approx(limits[1:4], rel=1e-5)
@@ -101,7 +101,7 @@ def test_limits_without_outliers(name, limits):
     assert values(own)[1:4] == pytest.approx(limits[1:4], rel=1e-5)
 
 
-def test_constants_shapes_and_types():
+def test_shapes_and_types_of_constants():
     c = constants(np.full((2, 3), 0.1))
     assert c.gamma.shape == (2, 3)
     assert isinstance(constants(Fraction(1, 10)).gamma, float)
@@ -112,7 +112,7 @@ def test_constants_shapes_and_types():
     assert paper.alpha("polynomial", Fraction(1, 10)) == Fraction(6, 25)
 
 
-def test_derivatives_quoted_in_the_documentation():
+def test_documented_derivatives():
     e, a, h, n = 0.1, 0.4, 1e-6, 50
 
     def s(a):
@@ -141,7 +141,7 @@ def test_derivatives_quoted_in_the_documentation():
         (lambda: constants(0.0, lambda e: e * (5 if e < 1e-10 else 3)), "no limit below 1/2"),
     ],
 )
-def test_mapping_errors(call, words):
+def test_invalid_mappings_raise(call, words):
     with pytest.raises(ValueError, match=words):
         call()
 
@@ -161,7 +161,7 @@ def exact_count(name, n, bad):
     return math.ceil(Fraction(bad, n) * (Fraction(5, 2) - Fraction(bad, n)) * n)
 
 
-def test_counts_are_exact_and_floats_are_not():
+def test_block_counts_are_exact():
     wrong = 0
     for name in NAMES:
         for n in range(1, 400):
@@ -174,7 +174,7 @@ def test_counts_are_exact_and_floats_are_not():
     assert wrong > 1000
 
 
-def test_counts_of_own_mappings():
+def test_block_counts_of_user_mappings():
     assert block_count(132, 12, mapping=lambda e: 4 * e / (1 + 2 * e)) == (41,)
     assert block_count(132, 12, mapping=lambda e: 4 * float(e) / (1 + 2 * float(e))) == (41,)
     assert block_count(100, 0, mapping=lambda e: e + Fraction(1, 2)) == (50,)
@@ -183,7 +183,7 @@ def test_counts_of_own_mappings():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_grid_counts_are_the_smallest(name):
+def test_block_counts_on_the_grid_are_the_smallest(name):
     for sizes, bad in [((100, 80), (5, 2)), ((30, 40, 50), (1, 2, 3)), ((97,), (9,)), ((50, 50), (0, 0))]:
         p = len(sizes)
         e = 1 - math.prod(1 - Fraction(k, n) for k, n in zip(bad, sizes, strict=True))
@@ -198,12 +198,12 @@ def test_grid_counts_are_the_smallest(name):
             assert k == 1 or not enough(k - 1)
 
 
-def test_diagonal_counts_add_the_outliers():
+def test_block_counts_on_the_diagonal_add_the_outliers():
     assert block_count((100, 120), (3, 4), layout="diagonal") == block_count(100, 7) * 2
     assert block_count([10**9] * 2, [10**6, 0], layout="diagonal") == (3992016,) * 2
 
 
-def test_first_claim_counts():
+def test_block_counts_of_claim_1():
     # n = 1000, 5 %, harmonic: only delta <= 1.7e-18 (errata 4).
     c = constants(0.05)
     low, high = -1000 / c.beta, -1000 * c.alpha / c.beta
@@ -253,7 +253,7 @@ def test_first_claim_counts():
         (lambda: paper.max_outliers(10, 2, layout="x"), "layout='x'"),
     ],
 )
-def test_count_errors(call, words):
+def test_invalid_arguments_of_block_count_raise(call, words):
     with pytest.raises(ValueError, match=words):
         call()
 
@@ -271,6 +271,6 @@ def test_largest_contamination_for_pairs():
     assert paper.max_outliers((100, 60), (1, 1), layout="diagonal") == 29
 
 
-def test_iris():
+def test_block_count_of_the_iris_example():
     (k,) = block_count(132, 12)
     assert (k, 132 // k, 120 // k) == (41, 3, 2)

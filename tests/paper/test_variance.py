@@ -1,4 +1,4 @@
-"""Variances of U-statistics, by enumeration."""
+"""Variances of U-statistics, against enumeration."""
 
 import itertools
 import math
@@ -50,7 +50,7 @@ def covariances(degrees):
     ("sizes", "degrees"),
     [((4,), (2,)), ((2,), (2,)), ((5,), (3,)), ((2, 3), (1, 1)), ((3, 2), (2, 1)), ((2, 2, 2), (1, 1, 1))],
 )
-def test_variance_by_enumeration(sizes, degrees):
+def test_variance_equals_enumeration(sizes, degrees):
     theta, zetas = covariances(degrees)
     variance = Fraction(0)
     for point, w in draws(sum(sizes)):
@@ -80,7 +80,7 @@ def test_sigma2_bounds_the_variance_of_every_zeta(degrees):
             assert paper.u_variance(sizes, degrees, unit) <= top / min(sizes) * (1 + 1e-12)
 
 
-def test_sigma2_is_the_papers():
+def test_sigma2_equals_the_papers_formula():
     assert paper.sigma2(3, (1.0, 10.0, 100.0)) == 6 * (3 * 1 + 3 * 10 + 100)
     assert paper.sigma2((1, 1), {(1, 0): 1, (0, 1): 10, (1, 1): 100}) == 111
 
@@ -97,6 +97,6 @@ def test_sigma2_is_the_papers():
         (lambda: paper.u_variance((3, 3), 2, (0.5, 1.0)), "one entry"),
     ],
 )
-def test_variance_errors(call, words):
+def test_invalid_arguments_raise(call, words):
     with pytest.raises(ValueError, match=words):
         call()

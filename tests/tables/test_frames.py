@@ -1,4 +1,4 @@
-"""Frames of every kind: in memory and lazy, what comes back, and what is refused."""
+"""Scans of frames, in memory and lazy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import outvote as ov
+from outvote.tables.duckdb import DuckEngine
 
 duckdb = pytest.importorskip("duckdb")
 nw = pytest.importorskip("narwhals")
@@ -54,7 +55,7 @@ def lines(answer):
     return eager(answer).rows(named=True)
 
 
-# --- what goes in ---------------------------------------------------------------------------------------------------
+# --- input ----------------------------------------------------------------------------------------------------------
 
 NUMBERS = {
     "Int64": pd.DataFrame({"x": pd.array(np.arange(300), dtype="Int64")}),
@@ -73,7 +74,7 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize("frame", NUMBERS.values(), ids=NUMBERS)
-def test_columns_of_numbers_of_any_kind(frame):
+def test_columns_of_every_numeric_type(frame):
     values = np.array(eager(frame)["x"].to_list(), dtype=np.float64)
     assert len(values) == 300
     assert agrees(asked(frame), values)
@@ -95,7 +96,7 @@ GAPS = {
 
 
 @pytest.mark.parametrize("frame", GAPS.values(), ids=GAPS)
-def test_columns_with_gaps(frame):
+def test_columns_with_missing_values(frame):
     values = np.array([math.nan if pd.isna(v) else float(v) for v in eager(frame)["x"].to_list()])
     found = asked(frame, contamination=0, nan_policy="omit")
     assert agrees(found, values, contamination=0, nan_policy="omit")
@@ -106,7 +107,7 @@ def test_columns_with_gaps(frame):
         asked(frame)
 
 
-def test_frames_of_more_rows_than_are_read_at_once(kind, monkeypatch):
+def test_frames_larger_than_one_chunk(kind, monkeypatch):
     monkeypatch.setattr("outvote.tables.frames._CHUNK", 70)
     keys = np.array(["a", "b"])[np.arange(300) % 2]
     frame = kind({"x": X, "id": np.arange(300)[::-1], "g": keys})
@@ -122,7 +123,7 @@ def test_frames_of_more_rows_than_are_read_at_once(kind, monkeypatch):
     )
 
 
-def test_filters_are_left_to_the_frame():
+def test_filtered_frames():
     keep = X > -0.5
     for frame in (pd.DataFrame({"x": X})[keep], pl.DataFrame({"x": X}).filter(keep),
                   pl.LazyFrame({"x": X}).filter(pl.col("x") > -0.5), pa.table({"x": X}).filter(keep),
@@ -130,7 +131,7 @@ def test_filters_are_left_to_the_frame():
         assert agrees(asked(frame), X[keep])
 
 
-def test_a_lazy_frame_stays_lazy(monkeypatch):
+def test_lazy_frame_is_not_collected(monkeypatch):
     """No more lines are collected than there are groups and blocks."""
     heights, collect = [], pl.LazyFrame.collect
 
@@ -156,7 +157,7 @@ def test_a_lazy_frame_stays_lazy(monkeypatch):
         heights.clear()
 
 
-def test_a_lazy_frame_that_cannot_be_read(tmp_path):
+def test_unreadable_lazy_frame_raises(tmp_path):
     pl.DataFrame({"x": X, "g": "a"}).write_parquet(tmp_path / "a.parquet")
     scan = ov.scan(pl.scan_parquet(tmp_path / "a.parquet"))
     (tmp_path / "a.parquet").unlink()
@@ -167,10 +168,10 @@ def test_a_lazy_frame_that_cannot_be_read(tmp_path):
         ov.scan(broken).mean("x")
 
 
-# --- what comes out --------------------------------------------------------------------------------------------------
+# --- output ----------------------------------------------------------------------------------------------------------
 
 
-def test_answers_by_group_are_frames_of_the_same_kind(kind):
+def test_groups_give_a_frame_of_the_same_type(kind):
     frame = kind({"x": X, "city": ["Bonn", "Köln", "Ulm"] * 100, "wet": np.arange(300) % 2 == 0})
     for by, heads in (("city", ["city"]), (["wet", "city"], ["wet", "city"])):
         answer = ov.scan(frame).mean("x", by=by, rng=1, contamination=1)
@@ -190,7 +191,7 @@ def test_answers_by_group_are_frames_of_the_same_kind(kind):
     assert (one_sided["low"].to_numpy() == -math.inf).all()
 
 
-def test_several_columns_have_a_line_each(kind):
+def test_several_columns_give_one_line_each(kind):
     frame = kind({"x": X, "y": X + 5, "city": ["Bonn", "Köln"] * 150})
     scan = ov.scan(frame)
     found = lines(scan.mean(["y", "x"], by="city", rng=1, contamination=1))
@@ -205,7 +206,7 @@ def test_several_columns_have_a_line_each(kind):
     assert all(a["radius"] > b["radius"] for a, b in zip(wider, narrow, strict=True))
 
 
-def test_groups_too_small_are_kept_with_the_reason(kind):
+def test_small_groups_get_a_note(kind):
     """A group with too few rows, only gaps, or too many of them has a line that says so."""
     group = ["large"] * 230 + ["small"] * 20 + ["gaps"] * 40 + ["one"] + ["none"] * 9
     values = X.copy()
@@ -236,14 +237,14 @@ def test_groups_too_small_are_kept_with_the_reason(kind):
     assert small["note"] != ""
 
 
-def test_more_blocks_than_a_group_has_rows(kind):
+def test_more_blocks_than_rows_of_a_group_get_a_note(kind):
     frame = kind({"x": X, "g": ["a"] * 290 + ["b"] * 10})
     a, b = lines(ov.scan(frame).mean("x", by="g", contamination=0, n_blocks=20))
     assert a["note"] == ""
     assert b["note"] == "n_blocks=20 leaves fewer than 1 row for a block: with 10 rows the most is 10"
 
 
-def test_an_empty_table_and_one_row(kind):
+def test_empty_table_and_one_row(kind):
     full = kind({"x": X, "g": ["a"] * 300})
     empty = full.slice(0, 0) if isinstance(full, pa.Table) else full.limit(0) if hasattr(full, "limit") else full[:0]
     with pytest.raises(ValueError, match="column 'x' has no usable rows: at least one row is needed"):
@@ -285,7 +286,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("frame", KEYS.values(), ids=KEYS)
-def test_keys_keep_their_kind(frame):
+def test_keys_keep_their_type(frame):
     answer = eager(ov.scan(frame).mean("x", by="k", rng=1, n_blocks=11))
     assert answer.schema["k"] == nw.from_native(frame).collect_schema()["k"]
     assert answer["n"].to_list() == [100, 200]
@@ -303,7 +304,7 @@ NAMES = ['x"; DROP TABLE t; --', "__outvote_id__", "__outvote_v0__", "__outvote_
          "__outvote_k0__", "col('x')", "^.*$", "*", " ", "level_0", "index", "Größe 🌡"]  # fmt: skip
 
 
-def test_names_of_columns_are_data(kind):
+def test_column_names_are_escaped(kind):
     """Names that look like SQL, like patterns, or like our own are columns like others."""
     values = X[:, None] + np.arange(len(NAMES))
     scan = ov.scan(kind({name: values[:, j] for j, name in enumerate(NAMES)}))
@@ -318,7 +319,7 @@ def test_names_of_columns_are_data(kind):
         assert agrees(asked(kind({"other": X, name: np.arange(300)}), "other", row_id=name))
 
 
-def test_nothing_of_the_users_is_changed(kind):
+def test_frame_is_not_modified(kind):
     columns = {"x": X.copy(), "g": np.arange(300) % 2, "id": np.arange(300)}
     columns["x"][3] = math.nan
     frame = kind(columns)
@@ -333,7 +334,7 @@ def test_nothing_of_the_users_is_changed(kind):
 # --- differences ---------------------------------------------------------------------------------------------------
 
 
-def test_a_difference_says_which_groups_it_compares(kind):
+def test_difference_names_its_groups_and_refuses_others(kind):
     arm = np.array(["b", "a", "c"])[np.arange(300) % 3]
     frame = kind({"x": X + 2 * (arm == "b"), "arm": arm})
     scan = ov.scan(frame)
@@ -368,10 +369,10 @@ def test_a_difference_says_which_groups_it_compares(kind):
         ov.scan(gaps).difference("x", "arm", contamination=0, nan_policy="omit")
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_asked_is_checked(kind):
+def test_invalid_arguments_raise(kind):
     scan = ov.scan(kind({"price": X, "city": ["a", "b"] * 150, "n": np.arange(300)}))
     for arguments, error, message in (
         (("prize",), ValueError, "column='prize' is not a column: did you mean 'price'?"),
@@ -417,7 +418,7 @@ def test_what_is_asked_is_checked(kind):
             clash.mean("x", by=name)
 
 
-def test_row_ids_are_checked(kind):
+def test_invalid_row_ids_raise(kind):
     columns = {
         "x": X[:3],
         "id": np.array([1, 2, 2**63], dtype=np.uint64),
@@ -436,7 +437,7 @@ def test_row_ids_are_checked(kind):
         ov.scan(kind({"x": X[:3], "id": gap}), row_id="id").mean("x", contamination=0)
 
 
-def test_names_that_are_none():
+def test_invalid_column_names_raise():
     with pytest.raises(ValueError, match=r"source has two columns with the same name: .*'a' 2 times"):
         ov.scan(pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]))
     numbered = ov.scan(pd.DataFrame([[1.0, 2.0]], columns=[0, 1]))
@@ -450,13 +451,13 @@ def test_names_that_are_none():
 
 
 @pytest.mark.parametrize("labels", [["a", None, "b"], [1.5, math.nan, 2.5], [1.5, None, 2.5]])
-def test_keys_that_are_missing(kind, labels):
+def test_missing_keys_raise(kind, labels):
     frame = kind({"x": X[:3], "g": labels})
     with pytest.raises(ValueError, match="by='g' is NULL in some rows: fill it, or filter these rows out"):
         ov.scan(frame).mean("x", by="g")
 
 
-def test_keys_that_are_no_labels():
+def test_keys_of_unsupported_types_raise():
     for frame in (pl.DataFrame({"x": X[:2], "g": [[1], [2]]}), pl.LazyFrame({"x": X[:2], "g": [{"a": 1}, {"a": 2}]}),
                   pa.table({"x": X[:2], "g": [[1], [2]]})):  # fmt: skip
         with pytest.raises(
@@ -467,29 +468,28 @@ def test_keys_that_are_no_labels():
         ov.scan(pd.DataFrame({"x": X[:2], "g": [[1], [2]]})).mean("x", by="g")
 
 
-def test_rows_that_change_meanwhile_are_noticed():
+def test_rows_that_change_meanwhile_raise(monkeypatch):
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t AS SELECT range::DOUBLE AS x FROM range(100)")
-    scan = ov.scan(connection, table="t")
-    tally = scan._engine.tally
+    tally = DuckEngine.tally
 
-    def and_then_more_come(query):
-        found = tally(query)
+    def and_then_more_come(self, query):
+        found = tally(self, query)
         connection.execute("INSERT INTO t VALUES (1.0)")
         return found
 
-    scan._engine.tally = and_then_more_come
+    monkeypatch.setattr(DuckEngine, "tally", and_then_more_come)
     with pytest.raises(RuntimeError, match="100 rows were counted, but 101 summed up: did the data change meanwhile"):
-        scan.mean("x")
+        ov.scan(connection, table="t").mean("x")
 
 
-def test_what_a_scan_calls_itself():
+def test_repr_of_a_scan():
     assert repr(ov.scan(pd.DataFrame({"x": X}))) == "Scan(pandas frame of 300 rows)"
     assert repr(ov.scan(pl.LazyFrame({"x": X}))) == "Scan(lazy polars frame)"
     assert repr(ov.scan(pa.table({"x": X}))) == "Scan(pyarrow frame of 300 rows)"
 
 
-def test_more_blocks_than_fit_are_not_asked_for(monkeypatch):
+def test_number_of_blocks_is_limited_unless_given(monkeypatch):
     monkeypatch.setattr("outvote.tables.scan.MOST_BLOCKS", 25)
     scan = ov.scan(pa.table({"x": X}))
     options = {"assume": ov.FiniteVariance(1.0), "vote": "soft", "rng": 1, "contamination": 2}

@@ -42,7 +42,7 @@ PRODUCT = FiniteVariance(np.sqrt(3.0), zetas={(1, 0): 1.0, (0, 1): 1.0, (1, 1): 
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("law", LAWS)
-def test_product_kernel(law, adversary, delta):
+def test_radius_covers_a_product_kernel(law, adversary, delta):
     """Kernel (1+x)(1+y): a cell is the product of two block means; truth 1."""
     n_rows, bad = (300, 400), (6, 5)
     ks = best_n_blocks(
@@ -59,7 +59,7 @@ def test_product_kernel(law, adversary, delta):
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("law", ["gaussian", "student-2.5", "pareto"])
-def test_mann_whitney(law, adversary, delta):
+def test_radius_covers_mann_whitney(law, adversary, delta):
     """P(X < Y) for two samples of the same law: 1/2."""
     rng = generator(law, adversary, delta)
     ks, sizes, bad = (15, 21), (12, 9), (1, 2)
@@ -71,7 +71,7 @@ def test_mann_whitney(law, adversary, delta):
 
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("adversary", ADVERSARIES)
-def test_three_samples(adversary, delta):
+def test_radius_covers_three_samples(adversary, delta):
     """A sum of three means over a grid of three samples, whose cells share blocks."""
     rng = generator(adversary, delta)
     ks, sizes, bad = (9, 11, 7), (20, 10, 30), (1, 1, 0)
@@ -91,7 +91,7 @@ def test_three_samples(adversary, delta):
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize(("ks", "bad"), [((9, 9), (1, 1)), ((21, 61), (3, 4)), ((15, 1), (2, 0))])
-def test_kernel_of_one_sample_saturates(ks, bad, adversary, delta):
+def test_radius_covers_a_kernel_of_one_sample(ks, bad, adversary, delta):
     """A kernel that looks at the smaller sample only, with its atom at the radius: no averaging helps."""
     t = radius(
         n_blocks=ks,
@@ -109,7 +109,7 @@ def test_kernel_of_one_sample_saturates(ks, bad, adversary, delta):
 @pytest.mark.parametrize("delta", [0.1, 1e-3, 1e-8, 1e-12])
 @pytest.mark.parametrize(("ks", "bad"), [((9, 9), (1, 1)), ((21, 61), (3, 4)), ((201, 401), (20, 30))])
 @pytest.mark.parametrize("adversary", ADVERSARIES)
-def test_exact_binomial_fraction(ks, bad, adversary, delta):
+def test_failure_probability_of_one_sample_is_exact(ks, bad, adversary, delta):
     """If only one sample matters the clean fraction is Bin(N, p)/N: P(Bin >= fN) must stay below δ."""
     n, f = (float(a) for a in grid_threshold(ks, bad, adversary))
     p = float(grid_p_star(np.log(delta), n, f))
@@ -121,7 +121,7 @@ def test_exact_binomial_fraction(ks, bad, adversary, delta):
     "assume", [SubGaussian(1.0), Bounded(-8, 8, variance=1.0), FiniteKurtosis(3.0, sd=1.0)], ids=repr
 )
 @pytest.mark.parametrize("delta", DELTAS)
-def test_sharper_tails(assume, delta):
+def test_radius_of_sharper_tails_covers_a_difference(assume, delta):
     """The difference kernel x - y, a sum over a grid, with total variance 1."""
     rng = generator(repr(assume), delta)
     ks, size, bad = (21, 21), 10, (2, 2)
@@ -133,7 +133,7 @@ def test_sharper_tails(assume, delta):
 
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("law", ["gaussian", "pareto", "two-point"])
-def test_expected_error(law, adversary):
+def test_expected_errors_are_bounded(law, adversary):
     ks, bad = (21, 31), (2, 3)
     x, y = (LAWS[law](generator(law, adversary, k), (runs(500), k)) for k in ks)
     cells = (1 + x)[:, :, None] * (1 + y)[:, None, :]

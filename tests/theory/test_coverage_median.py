@@ -23,7 +23,7 @@ def block_means(sampler, rng, n_runs, n_blocks, block_size):
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
-def test_mean_finite_variance(law, adversary, delta, alternative):
+def test_radius_of_finite_variance_covers_the_mean(law, adversary, delta, alternative):
     n, n_bad = 400, 20
     assume = FiniteVariance(1.0)
     (k,) = best_n_blocks(
@@ -46,7 +46,7 @@ def test_mean_finite_variance(law, adversary, delta, alternative):
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("alternative", ["two-sided", "greater"])
 @pytest.mark.parametrize(("n_blocks", "n_bad"), [(1, 0), (9, 0), (21, 4), (22, 4), (41, 20), (101, 20)])
-def test_two_point_law_saturates(n_blocks, n_bad, adversary, delta, alternative):
+def test_radius_is_attained_by_a_two_point_law(n_blocks, n_bad, adversary, delta, alternative):
     """Blocks of one row whose law has its atom right beyond the radius: the bound is met, not beaten."""
     t = radius(
         n_blocks=n_blocks,
@@ -67,7 +67,7 @@ def test_two_point_law_saturates(n_blocks, n_bad, adversary, delta, alternative)
 @pytest.mark.parametrize("delta", [0.1, 0.01, 1e-4, 1e-8, 1e-12])
 @pytest.mark.parametrize(("n_blocks", "n_bad"), [(1, 0), (5, 1), (21, 4), (41, 20), (101, 20), (1001, 200)])
 @pytest.mark.parametrize("adversary", ADVERSARIES)
-def test_exact_failure_probability(n_blocks, n_bad, adversary, delta):
+def test_failure_probability_is_at_most_delta(n_blocks, n_bad, adversary, delta):
     """Sum of both sides' exact binomial tails, over every pair of tails that a variance of 1 allows."""
     n, m = (int(a) for a in threshold(n_blocks, n_bad, adversary))
     t = radius(
@@ -109,7 +109,7 @@ SAMPLERS = {
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("case", SHARPER)
-def test_mean_sharper_tails(case, adversary, delta):
+def test_radius_of_sharper_tails_covers_the_mean(case, adversary, delta):
     assume, law = SHARPER[case]
     n, n_bad = 600, 10
     (k,) = best_n_blocks([n], [n_bad], log_delta=np.log(delta), assume=assume, adversary=adversary)
@@ -130,7 +130,7 @@ PAIRS = {  # the variance kernel: ζ₁ = (κ-1)/4 and ζ₂ = (κ+1)/2 for rows
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("case", PAIRS)
-def test_pairs(case, adversary, delta):
+def test_radius_covers_the_variance(case, adversary, delta):
     law, assume = PAIRS[case]
     n, n_bad = 600, 10
     (k,) = best_n_blocks([n], [n_bad], degrees=(2,), log_delta=np.log(delta), assume=assume, adversary=adversary)
@@ -151,7 +151,7 @@ def test_pairs(case, adversary, delta):
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("law", ["gaussian", "student-2.5", "pareto"])
-def test_diagonal(law, adversary, delta):
+def test_radius_covers_a_product_kernel_on_the_diagonal(law, adversary, delta):
     """Kernel (1+x)(1+y): a block's value is the product of two means; truth 1, variances 1, 1 and 3."""
     assume = FiniteVariance(np.sqrt(3.0), zetas={(1, 0): 1.0, (0, 1): 1.0, (1, 1): 3.0})
     n_rows, bad = (400, 700), (5, 6)
@@ -181,7 +181,7 @@ UNEQUAL = {
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("n_bad", [0, 10, 20])
 @pytest.mark.parametrize("sizes", UNEQUAL)
-def test_unequal_blocks(sizes, n_bad, adversary, delta):
+def test_radius_of_unequal_blocks_covers(sizes, n_bad, adversary, delta):
     """The last blocks, which are the largest, are corrupt; the others' law has its atom at the radius."""
     blocks = np.array(UNEQUAL[sizes])
     t = radius(
@@ -202,7 +202,7 @@ def test_unequal_blocks(sizes, n_bad, adversary, delta):
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("law", ["gaussian", "pareto", "two-point"])
 @pytest.mark.parametrize("sizes", ["equal", "unequal"])
-def test_huber(law, delta, sizes):
+def test_radius_in_hubers_model_covers(law, delta, sizes):
     rate = 0.02
     block_sizes = np.full(101, 6) if sizes == "equal" else np.array([4] * 50 + [8] * 51)
     t = radius(n_blocks=101, huber_rate=rate, block_size=block_sizes, delta=delta, assume=FiniteVariance(1.0))
@@ -218,7 +218,7 @@ def test_huber(law, delta, sizes):
 
 
 @pytest.mark.parametrize("delta", [0.1, 0.01, 1e-6])
-def test_huber_exact(delta):
+def test_failure_probability_in_hubers_model_is_exact(delta):
     """A two-point law with its atom at the radius, and outliers that side with it."""
     t = radius(
         n_blocks=101,
@@ -235,7 +235,7 @@ def test_huber_exact(delta):
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize(("n_blocks", "n_bad", "size"), [(1, 0, 30), (21, 4, 5), (41, 10, 1)])
-def test_expected_error(law, adversary, n_blocks, n_bad, size):
+def test_expected_errors_are_bounded(law, adversary, n_blocks, n_bad, size):
     means = block_means(LAWS[law], generator(law, adversary, n_blocks), runs(1500), n_blocks, size)
     errors = worst_errors(means, n_bad, adversary)
     common = {

@@ -1,4 +1,4 @@
-"""Coverage when the scale is unknown: the σ-free radius and the order-statistic interval."""
+"""Coverage without a known scale: the sigma-free radius and the order-statistic interval."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def simulated(law, n_bad, adversary, delta, n=3000):
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("law", LAWS)
-def test_sigma_free_radius(law, adversary, delta):
+def test_sigma_free_radius_covers(law, adversary, delta):
     """The same outliers push the mean away and the block variances to zero."""
     means, variances, common = simulated(law, 5, adversary, delta)
     low = lowest_median(variances, 5, adversary)
@@ -56,7 +56,7 @@ def lowest_median(variances, n_bad, adversary):
 
 @pytest.mark.parametrize("law", [law for law in LAWS if law != "student-5"])  # its 8th moment is infinite
 @pytest.mark.parametrize("block_size", [2, 5, 30])
-def test_variance_of_block_variances(law, block_size):
+def test_variance_of_block_variances_equals_its_formula(law, block_size):
     """The formula for v that the bound on σ rests on."""
     sampler, kurtosis = LAWS[law]
     values = sampler(generator(law, block_size), (200_000, block_size)).var(axis=1, ddof=1)
@@ -66,7 +66,7 @@ def test_variance_of_block_variances(law, block_size):
 
 
 @pytest.mark.parametrize("delta", [0.1, 0.01, 1e-6])
-def test_shortfall_exact_for_two_point_block_variances(delta):
+def test_shortfall_is_attained_by_two_point_block_variances(delta):
     """Block variances that saturate Cantelli below σ² fail exactly δ of the time."""
     kurtosis, size = 3.0, 50
     c = float(variance_shortfall(41, 5, size, log_delta=np.log(delta), kurtosis=kurtosis))
@@ -77,7 +77,7 @@ def test_shortfall_exact_for_two_point_block_variances(delta):
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize(("n_blocks", "n_bad"), [(21, 0), (41, 3), (60, 5), (101, 10)])
-def test_order_statistic_interval(n_blocks, n_bad, adversary, delta):
+def test_order_statistic_interval_covers(n_blocks, n_bad, adversary, delta):
     """Symmetric blocks, the outliers on the side that the clean values have left open."""
     values = generator(n_blocks, n_bad, adversary, delta).standard_t(2.5, (runs(4000), n_blocks))
     rank = order_statistic_interval(values[0], n_bad, delta=delta, adversary=adversary).rank
@@ -95,7 +95,7 @@ def order_misses(values, n_bad, adversary, rank):
     return (above | below).astype(float)
 
 
-def test_order_statistics_with_outliers_on_fixed_sides_are_caught():
+def test_ranks_for_outliers_on_fixed_sides_are_caught():
     """A rank that trusts a outliers to be on one side, fixed beforehand, misses too often."""
     n_blocks, n_bad, delta = 41, 5, 0.1
     g = stats.binom(n_blocks - n_bad, 0.5).cdf
@@ -108,7 +108,7 @@ def test_order_statistics_with_outliers_on_fixed_sides_are_caught():
     assert_covers(order_misses(values, n_bad, "oblivious", rank), 0.5, delta)
 
 
-def test_order_statistics_cover_the_median_of_the_block_law_not_the_mean():
+def test_order_statistics_cover_the_median_of_the_block_law():
     """Exponential blocks: the interval covers log 2, and misses the mean 1 almost always."""
     values = generator("exponential").exponential(1.0, (runs(500), 501))
     intervals = [order_statistic_interval(v, 0, delta=0.1) for v in values]

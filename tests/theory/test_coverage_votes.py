@@ -1,4 +1,4 @@
-"""Coverage of the soft and the clipped vote, and the proof that wrong scales are caught.
+"""Coverage of the soft and the clipped vote; wrong scales are caught.
 
 A corrupt vote pulls with its whole strength from anywhere beyond the reach of the vote, so +∞ is as bad as a vote can
 be; an adaptive adversary gains most by replacing the votes that pull the other way hardest. The root is above
@@ -89,7 +89,7 @@ def clipped_misses(values, n_bad, delta, adversary, alternative="two-sided", *, 
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
 @pytest.mark.parametrize("law", [*LAWS, "often above", "very often above"])
-def test_soft_mean(law, alternative, adversary, delta):
+def test_soft_radius_covers_the_mean(law, alternative, adversary, delta):
     values = draw(law, generator("soft", law, adversary, delta), runs(800), 400)
     assert_covers(soft_misses(values, 20, delta, adversary, alternative), 0.5, delta)
 
@@ -98,7 +98,7 @@ def test_soft_mean(law, alternative, adversary, delta):
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("law", [*LAWS, "often above"])
 @pytest.mark.parametrize(("n_votes", "n_bad"), [(40, 0), (40, 4)])
-def test_soft_blocks_of_ten(law, n_votes, n_bad, adversary, delta):
+def test_soft_radius_covers_blocks_of_ten(law, n_votes, n_bad, adversary, delta):
     values = draw(law, generator("blocks", law, n_bad, adversary, delta), runs(800), n_votes, 10)
     assert_covers(soft_misses(values, n_bad, delta, adversary, sd=np.sqrt(0.1)), 0.5, delta)
 
@@ -106,7 +106,7 @@ def test_soft_blocks_of_ten(law, n_votes, n_bad, adversary, delta):
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize(("n_votes", "n_bad"), [(30, 0), (100, 5), (100, 25), (1000, 100)])
-def test_soft_two_point_laws(n_votes, n_bad, adversary, delta):
+def test_soft_radius_covers_two_point_laws(n_votes, n_bad, adversary, delta):
     """Over a range of two-point laws, on both sides: those are the ones that meet the information limit."""
     for u in np.geomspace(0.05, 200, 12):
         rng = generator("two-point", u, n_votes, n_bad, adversary, delta)
@@ -117,7 +117,7 @@ def test_soft_two_point_laws(n_votes, n_bad, adversary, delta):
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("sizes", [[1] * 31 + [100] * 10, list(range(1, 42)), [9] * 20 + [10] * 21])
-def test_soft_unequal_blocks(sizes, adversary, delta):
+def test_soft_radius_covers_unequal_blocks(sizes, adversary, delta):
     """Outliers hit the largest blocks, the last ones."""
     n_bad = 6
     sds = 1 / np.sqrt(np.array(sizes))
@@ -137,7 +137,7 @@ def test_soft_scale_too_large_is_valid_and_too_small_is_caught(adversary):
     assert_fails(soft_misses(values, n_bad, delta, adversary, "greater", sd=0.5), 0.5, delta)
 
 
-def test_soft_oblivious_radius_against_an_adaptive_adversary():
+def test_soft_radius_fails_against_an_adaptive_adversary():
     n, n_bad, delta = 1000, 100, 0.1
     tuning = soft_tuning(n, n_bad, log_delta=np.log(delta))
     values = draw("signs", generator("adaptive"), runs(800), n)
@@ -175,7 +175,7 @@ CLIPPED = {
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
 @pytest.mark.parametrize("case", CLIPPED)
-def test_clipped_mean(case, alternative, adversary, delta):
+def test_clipped_radius_covers_the_mean(case, alternative, adversary, delta):
     assume, law = CLIPPED[case]
     values = draw(law, generator("clipped", case, adversary, delta), runs(800), 400)
     assert_covers(clipped_misses(values, 20, delta, adversary, alternative, tail=assume.tail(1)), 0.5, delta)
@@ -185,7 +185,7 @@ def test_clipped_mean(case, alternative, adversary, delta):
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("case", CLIPPED)
 @pytest.mark.parametrize(("n_votes", "n_bad"), [(40, 0), (40, 4)])
-def test_clipped_blocks_of_ten(case, n_votes, n_bad, adversary, delta):
+def test_clipped_radius_covers_blocks_of_ten(case, n_votes, n_bad, adversary, delta):
     assume, law = CLIPPED[case]
     values = draw(law, generator("clipped", case, n_bad, adversary, delta), runs(600), n_votes, 10)
     assert_covers(clipped_misses(values, n_bad, delta, adversary, tail=assume.tail(10)), 0.5, delta)
@@ -194,7 +194,7 @@ def test_clipped_blocks_of_ten(case, n_votes, n_bad, adversary, delta):
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize(("n_votes", "n_bad"), [(30, 0), (100, 5), (100, 20), (1000, 100)])
-def test_clipped_two_point_laws(n_votes, n_bad, adversary, delta):
+def test_clipped_radius_covers_two_point_laws(n_votes, n_bad, adversary, delta):
     for u in np.geomspace(0.05, 200, 12):
         rng = generator("two-point", u, n_votes, n_bad, adversary, delta)
         values = two_point(u)(rng, (runs(300), n_votes))
@@ -206,14 +206,14 @@ def test_clipped_two_point_laws(n_votes, n_bad, adversary, delta):
 
 @pytest.mark.parametrize("q", [0.02, 0.5, 0.98])
 @pytest.mark.parametrize("adversary", ADVERSARIES)
-def test_clipped_bernoulli(q, adversary):
+def test_clipped_radius_covers_bernoulli_rows(q, adversary):
     values = bernoulli(q)(generator("bernoulli", q, adversary), (runs(800), 500)) * np.sqrt(q * (1 - q))
     for assume in (Bounded(0, 1), Bounded(0, 1, variance=q * (1 - q))):
         assert_covers(clipped_misses(values, 25, 0.1, adversary, tail=assume.tail(1)), 0.5, 0.1)
 
 
 @pytest.mark.parametrize("adversary", ADVERSARIES)
-def test_clipped_unequal_blocks(adversary):
+def test_clipped_radius_covers_unequal_blocks(adversary):
     sizes = np.arange(5, 46)
     values = SAMPLERS["gaussian"](generator("unequal", adversary), (runs(800), 41)) / np.sqrt(sizes)
     tail = SubGaussian(1.0).tail(sizes)
@@ -231,13 +231,13 @@ def test_clipped_scale_too_large_is_valid_and_too_small_is_caught(adversary):
     assert_fails(missed, 0.5, delta)
 
 
-# --- the roots themselves ---------------------------------------------------------------------------------
+# --- roots ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("law", ["often above", "student-2.5"])
 @pytest.mark.parametrize("sd", [1.0, 0.5])
-def test_roots_agree_with_the_signs(law, adversary, sd):
+def test_votes_agree_with_the_signs_of_the_pulls(law, adversary, sd):
     """Root by root; with outliers at infinity, or just beyond reach, which is as bad."""
     n, n_bad, delta = 200, 20, 0.1
     values = draw(law, generator("roots", law, adversary), 100, n)

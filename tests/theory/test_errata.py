@@ -1,4 +1,4 @@
-"""Each erratum of docs/certificates.md, with the number that shows it; the page must print that very number."""
+"""Every erratum of docs/certificates.md, with the number that shows it; the page must print that number."""
 
 import math
 from collections.abc import Callable
@@ -26,10 +26,10 @@ def vacuous_theorem():
 
 def average_over_partitions():
     """A failure of probability δ for each partition can be a failure of √δ for their average."""
-    delta = 0.01
-    bad_sample = bad_partition = math.sqrt(delta)
-    assert bad_sample * bad_partition == pytest.approx(delta)
-    return f"{bad_sample:.1f}"
+    bad = np.arange(100) < 10  # one sample in ten fails, on one partition in ten
+    fails = bad[:, None] & bad
+    assert fails.mean() == pytest.approx(0.01)
+    return f"{np.mean(fails.any(axis=1)):.1f}"
 
 
 def pairs_do_not_fit():
@@ -55,7 +55,6 @@ def out_of_range_blocks():
 
 def broken_step():
     """2^(1/x) ≤ 1/x² at x = 0.2."""
-    assert 2 ** (1 / 0.2) > 1 / 0.2**2
     return f"{2 ** (1 / 0.2):.0f} > {1 / 0.2**2:.0f}"
 
 
@@ -94,8 +93,6 @@ def sharp_grid():
 
 def limits_at_zero():
     """β at ε = 0, where the formula is 0/0."""
-    with pytest.raises(ZeroDivisionError):
-        _ = 2 * 0.0 / (0.0 - 2 * 0.0)
     return ", ".join(f"{paper.constants(0.0, m).beta:.0f}" for m in ("geometric", "harmonic", "polynomial"))
 
 
@@ -115,8 +112,7 @@ def float_trap():
 
 def sums_or_means():
     """Summed over pairs, a block of three rows at risk 1 outranks one of two rows at risk 2."""
-    assert 3 * 1.0 > 1 * 2.0
-    return "3 > 2"
+    return f"{math.comb(3, 2) * 1} > {math.comb(2, 2) * 2}"
 
 
 def derivative():
@@ -153,7 +149,6 @@ def no_gradient():
 
 def not_centred():
     """E exp(λZ) for Z ~ N(1, 1) at λ = .1 against exp(λ²/2)."""
-    assert math.exp(0.1 + 0.005) > math.exp(0.005)
     return f"{math.exp(0.105):.3f} > {math.exp(0.005):.3f}"
 
 
@@ -187,6 +182,6 @@ ERRATA: list[Callable[[], str]] = [
 
 
 @pytest.mark.parametrize("erratum", ERRATA, ids=lambda f: f.__name__)
-def test_the_page_prints_the_number(erratum):
+def test_page_prints_the_number(erratum):
     row = next(line for line in PAGE.splitlines() if line.endswith(f"`{erratum.__name__}` |"))
     assert f"| {erratum()} |" in row

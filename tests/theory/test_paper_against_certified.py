@@ -1,4 +1,4 @@
-"""The certified radius is never larger than the best valid bound of the paper, and the ratios are the known ones."""
+"""Certified radii are never larger than the best valid bound of the paper."""
 
 import itertools
 import math
@@ -39,7 +39,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("epsilon", TABLE)
-def test_the_table_of_the_median(epsilon):
+def test_radii_and_ratios_equal_the_table(epsilon):
     for n, (expected, ratio) in zip((100, 1000, 10_000, 100_000), TABLE[epsilon], strict=True):
         bad = round(epsilon * n)
         ours = certified(n, bad, 0.01)
@@ -50,7 +50,7 @@ def test_the_table_of_the_median(epsilon):
 @pytest.mark.parametrize("n", [50, 400, 3000, 10**6])
 @pytest.mark.parametrize("epsilon", [0.0, 0.002, 0.03, 0.12, 0.3, 0.45])
 @pytest.mark.parametrize("delta", [0.2, 0.01, 1e-9, 1e-60])
-def test_never_above_a_valid_bound_of_the_paper(n, epsilon, delta):
+def test_certified_radius_of_a_mean_is_below_the_papers(n, epsilon, delta):
     bad = math.floor(epsilon * n)
     statements = [*HEAVY, ("standard", 1)] if bad == 0 else HEAVY
     assert certified(n, bad, delta) <= best_of_the_paper(n, bad, delta, statements)
@@ -59,7 +59,7 @@ def test_never_above_a_valid_bound_of_the_paper(n, epsilon, delta):
 
 @pytest.mark.parametrize("n", [200, 5000])
 @pytest.mark.parametrize("bad", [0, 2, 15])
-def test_never_above_the_paper_for_pairs_and_two_samples(n, bad):
+def test_certified_radius_of_pairs_and_two_samples_is_below_the_papers(n, bad):
     for delta in (0.05, 1e-8):
         bounded = ov.Bounded(-1.0, 1.0)
         plan = ov.plan_blocks(n, bad, delta=delta, assume=bounded, degree=2)

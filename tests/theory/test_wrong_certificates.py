@@ -1,4 +1,4 @@
-"""Wrong certificates, and the proof that these simulations catch them."""
+"""Wrong certificates are caught by the simulations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outvote.certificate import radius
 from outvote.votes import p_star, threshold
 
 
-def test_plug_in_of_the_contaminated_sd():
+def test_plug_in_of_a_contaminated_sd_is_caught():
     """A rare large value carries the sd; where none shows up, outliers that hide keep the sd tiny."""
     k, n_bad, delta = 41, 5, 0.1
     t = radius(n_blocks=k, n_corrupt=n_bad, block_size=1, delta=delta, assume=FiniteVariance(1.0))
@@ -25,7 +25,7 @@ def test_plug_in_of_the_contaminated_sd():
     assert_fails(errors, t * values.std(axis=1, ddof=1), delta)
 
 
-def test_paper_formula_out_of_its_range():
+def test_paper_formula_out_of_its_range_is_caught():
     """n = 10000, ε = 5 %, δ = 0.1: ⌈β·log(1/δ)⌉ is 11 blocks against 500 outliers."""
     n, n_bad, delta = 10_000, 500, 0.1
     epsilon = n_bad / n
@@ -43,7 +43,7 @@ def test_paper_formula_out_of_its_range():
     assert honest == np.inf
 
 
-def test_harmonic_mean_over_all_unequal_blocks():
+def test_harmonic_mean_of_unequal_blocks_is_caught():
     """31 blocks of one row and 10 of 100, ten outliers, δ = 0.05, one side: fails with probability .17."""
     sizes, n_bad, delta = np.array([1] * 31 + [100] * 10), 10, 0.05
     n, m = (int(a) for a in threshold(41, n_bad))
@@ -67,7 +67,7 @@ def test_harmonic_mean_over_all_unequal_blocks():
     assert_covers(worst_errors(values, n_bad, **one_sided), right, delta)
 
 
-def test_oblivious_radius_against_an_adaptive_adversary():
+def test_oblivious_radius_against_an_adaptive_adversary_is_caught():
     """Outliers that replace chosen rows break the radius meant for fixed positions."""
     k, n_bad, delta = 41, 10, 0.1
     t = radius(n_blocks=k, n_corrupt=n_bad, block_size=1, delta=delta, assume=FiniteVariance(1.0))

@@ -1,4 +1,4 @@
-"""The benchmark on a GPU runs on the processor too, and goes on when a part of it fails; nothing is timed here."""
+"""The GPU benchmark runs on the processor too, and continues when a part fails; nothing is timed here."""
 
 import importlib
 import json
@@ -21,7 +21,7 @@ def broken(bench):
     yield
 
 
-def test_every_row_comes_with_its_counts_and_a_broken_part_with_its_error(gpu, tmp_path, monkeypatch, capsys):
+def test_rows_have_counts_and_broken_parts_an_error(gpu, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(gpu.Bench, "n_rows", 1000)
     parts = [gpu.reading, gpu.products, broken, gpu.ranking_median, gpu.ranking_quarter, gpu.metric, gpu.pieces]
     monkeypatch.setattr(gpu, "PARTS", parts)
@@ -41,7 +41,7 @@ def test_every_row_comes_with_its_counts_and_a_broken_part_with_its_error(gpu, t
     assert all(name in printed for name in rows)
 
 
-def test_without_a_gpu_it_says_what_works(gpu, monkeypatch, capsys):
+def test_error_without_a_gpu_names_the_options(gpu, monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit):
         gpu.main([])

@@ -1,4 +1,4 @@
-"""The descent on a device: the numbers of the numpy path, the same seed the same fit, no waiting inside an epoch."""
+"""The descent on a device: equal to the numpy descent, reproducible, and without waits inside an epoch."""
 
 import itertools
 
@@ -51,7 +51,7 @@ def theta_of(loss, rng):
 @pytest.mark.parametrize("clipped", [False, True])
 @pytest.mark.parametrize("centre", CENTRES, ids=["raw", "centred"])
 @pytest.mark.parametrize("n_blocks", [1, 11, 101])
-def test_same_blocks_same_choice_same_risks_and_gradient(loss, clipped, centre, n_blocks, monkeypatch):
+def test_risks_choice_and_gradient_equal_numpy(loss, clipped, centre, n_blocks, monkeypatch):
     monkeypatch.setattr(forms, "_MOST_HELD", (1000, 1000))  # several strips, and several lots of blocks
     monkeypatch.setattr(forms, "_COLUMNS", 3)  # several products
     rng = np.random.default_rng(1)
@@ -74,7 +74,7 @@ def test_same_blocks_same_choice_same_risks_and_gradient(loss, clipped, centre, 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("rule", ["normalised", "clipped", "polyak", "plain"])
-def test_an_epoch_takes_the_step_of_the_numpy_path(loss, rule, monkeypatch):
+def test_step_of_an_epoch_equals_numpy(loss, rule, monkeypatch):
     rng = np.random.default_rng(2)
     cell = Cell((np.arange(203),), 11, 3, clipped=True)
     host, device = both(loss, cell)
@@ -103,7 +103,7 @@ def test_an_epoch_takes_the_step_of_the_numpy_path(loss, rule, monkeypatch):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-def test_an_epoch_never_waits_for_the_device(loss):
+def test_epochs_do_not_wait_for_the_device(loss):
     cell = Cell((np.arange(203),), 11, 5, clipped=True)
     with FakeTensorMode(allow_non_fake_inputs=True):  # its tensors have no numbers: whoever asks for one fails
         _, device = both(loss, cell)
@@ -135,7 +135,7 @@ class Recorded:
 
 @pytest.mark.parametrize("loss", [PairLogistic(), MetricHinge()], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("fails", [False, True])
-def test_epochs_that_are_replayed_or_fail_to_be_are_the_same(loss, fails):
+def test_replayed_epochs_and_failed_replays_give_the_same(loss, fails):
     found, kinds = [], 1 + isinstance(loss, MetricHinge)  # with and without a projection
     for recorded in (False, True):
         _, device = both(loss, Cell((np.arange(203),), 11, 5, clipped=True))
@@ -152,7 +152,7 @@ def test_epochs_that_are_replayed_or_fail_to_be_are_the_same(loss, fails):
 
 
 @pytest.mark.parametrize(("n_rows", "n_blocks"), [(20, 1), (23, 5), (2**14 + 5, 1001)])
-def test_blocks_are_balanced_disjoint_and_new_each_time(n_rows, n_blocks):
+def test_blocks_are_balanced_disjoint_and_redrawn(n_rows, n_blocks):
     rows = torch.arange(100, 100 + n_rows)
     dealt = placed.Dealt(rows, n_blocks, torch.Generator().manual_seed(0))
     dealt.shuffle()
@@ -164,7 +164,7 @@ def test_blocks_are_balanced_disjoint_and_new_each_time(n_rows, n_blocks):
     assert n_blocks == 1 or not torch.equal(first, second)
 
 
-def test_two_rows_meet_as_often_as_in_a_new_permutation():
+def test_two_rows_share_a_block_as_often_as_by_chance():
     dealt = placed.Dealt(torch.arange(12), 4, torch.Generator().manual_seed(0))
     met, n_deals = np.zeros((12, 12)), 4000
     for deal in range(n_deals):
@@ -176,7 +176,7 @@ def test_two_rows_meet_as_often_as_in_a_new_permutation():
     assert share == pytest.approx(2 / 11, abs=5 * np.sqrt(2 / 11 * 9 / 11 / n_deals * 2))
 
 
-def test_too_many_middle_blocks_are_thinned_evenly(monkeypatch):
+def test_many_middle_blocks_are_thinned_evenly(monkeypatch):
     monkeypatch.setattr(descent, "_MOST_GRADIENTS", 4 * 5)
     cell = Cell((np.arange(203),), 50, 25)
     _, device = both(PairHinge(), cell)
@@ -191,7 +191,7 @@ def test_too_many_middle_blocks_are_thinned_evenly(monkeypatch):
 
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_projection_is_that_by_eigenvalues(size, seed, single, low_rank):
+def test_projection_equals_that_by_eigenvalues(size, seed, single, low_rank):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(size, max(1, size // 2) if low_rank else size))
     matrix = (root * rng.choice([-1.0, 1e-3, 1.0], size=root.shape[1])) @ root.T
@@ -204,7 +204,7 @@ def test_projection_is_that_by_eigenvalues(size, seed, single, low_rank):
     assert np.abs(found - nearest_psd(matrix)).max() <= close * max(1.0, np.abs(values).max())
 
 
-def test_projection_of_eigenvalues_of_all_sizes_in_single_precision():
+def test_projection_in_single_precision():
     rng = np.random.default_rng(0)
     vectors = np.linalg.qr(rng.normal(size=(60, 60)))[0]
     values = 10.0 ** -np.arange(60) * (-1) ** np.arange(60)
@@ -214,14 +214,14 @@ def test_projection_of_eigenvalues_of_all_sizes_in_single_precision():
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0, 2.0, 5.0, np.inf, np.nan]), min_size=1, max_size=9))
-def test_clip_weights_are_those_of_numpy(norms):
+def test_clip_weights_equal_numpy(norms):
     assert forms.clip_weights(torch.tensor(norms, dtype=torch.float64)).numpy() == pytest.approx(
         clip_weights(np.array(norms)), rel=1e-12
     )
 
 
 @given(st.sampled_from(["normalised", "clipped", "polyak", "plain"]), st.sampled_from([0.0, 1e-3, 1.0, 50.0, np.inf]))
-def test_steps_are_those_of_numpy(rule, size):
+def test_steps_equal_numpy(rule, size):
     with np.errstate(invalid="ignore"):
         direction = np.array([0.6, -0.8]) * size
     expected = Steps(rule).step(direction, 0.01, 0.1)
@@ -232,7 +232,7 @@ def test_steps_are_those_of_numpy(rule, size):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_rows_on_a_device_give_the_scores_and_distances_of_rows_on_the_host(dtype):
+def test_scores_and_distances_equal_those_on_the_host(dtype):
     x = data(PairHinge())[0].astype(dtype)
     kept = x.copy()
     x.flags.writeable = False
@@ -246,7 +246,7 @@ def test_rows_on_a_device_give_the_scores_and_distances_of_rows_on_the_host(dtyp
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("centre", CENTRES, ids=["raw", "centred"])
-def test_losses_of_rows_are_those_of_the_numpy_path(loss, centre, monkeypatch):
+def test_losses_of_rows_equal_numpy(loss, centre, monkeypatch):
     monkeypatch.setattr(forms, "_MOST_HELD", (300, 300))
     rng = np.random.default_rng(3)
     host, device = both(loss, Cell((np.arange(203),), 11, 3), centre)
@@ -258,7 +258,7 @@ def test_losses_of_rows_are_those_of_the_numpy_path(loss, centre, monkeypatch):
 
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1), st.sampled_from([np.float32, np.float64]))
 @settings(max_examples=60, deadline=None)
-def test_centres_and_scales_are_those_of_the_numpy_path(n, seed, dtype):
+def test_centres_and_scales_equal_numpy(n, seed, dtype):
     rng = np.random.default_rng(seed)
     columns = [
         rng.normal(size=n),
@@ -288,7 +288,7 @@ def spoiled(n=1200, seed=0):
 
 
 @pytest.mark.parametrize("options", [{}, {"algorithm": "paper", "scaling": True}, {"loss": "hinge", "alpha": 0.01}])
-def test_a_ranker_reaches_the_test_loss_of_the_numpy_path(options):
+def test_ranker_reaches_the_test_loss_of_numpy(options):
     x, y, x_test, y_test = spoiled()
     host, device, single = (
         ov.RobustRanker(contamination=0.04, random_state=0, device=where, **options).fit(x.astype(dtype), y)
@@ -303,7 +303,7 @@ def test_a_ranker_reaches_the_test_loss_of_the_numpy_path(options):
     assert device.score(x_test, y_test) > 0.85
 
 
-def test_a_metric_reaches_the_test_loss_of_the_numpy_path():
+def test_metric_reaches_the_test_loss_of_numpy():
     x, y, x_test, y_test = spoiled(600)
     learners = [
         ov.RobustMetricLearner(contamination=0.07, max_iter=150, random_state=0, device=where).fit(x, y > 10)
@@ -320,13 +320,13 @@ def test_a_metric_reaches_the_test_loss_of_the_numpy_path():
 @parametrize_with_checks(
     [one(random_state=0, max_iter=20, device="cpu") for one in (ov.RobustRanker, ov.RobustMetricLearner)]
 )
-def test_scikit_learn_finds_nothing_to_say(estimator, check):
+def test_all_checks_of_scikit_learn_pass(estimator, check):
     check(estimator)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "product"])
 @pytest.mark.parametrize("options", [{}, {"algorithm": "paper"}])
-def test_rows_go_to_the_device_once_to_be_fitted_and_are_not_touched(options, loss, monkeypatch):
+def test_rows_are_moved_to_the_device_once_and_not_modified(options, loss, monkeypatch):
     sent, copied = [], placed.copied
     for module in (descent, placed):
         monkeypatch.setattr(module, "copied", lambda x, device: sent.append(x.shape) or copied(x, device))
@@ -338,7 +338,7 @@ def test_rows_go_to_the_device_once_to_be_fitted_and_are_not_touched(options, lo
     assert np.array_equal(x, kept)
 
 
-def test_same_seed_same_fit():
+def test_same_seed_gives_the_same_fit():
     x, y, *_ = spoiled(300)
     fits = [
         ov.RobustRanker(contamination=0.1, max_iter=20, random_state=seed, device="cpu").fit(x, y) for seed in (3, 3, 4)
@@ -348,7 +348,7 @@ def test_same_seed_same_fit():
     assert not np.array_equal(fits[0].coef_, fits[2].coef_)
 
 
-def test_early_stopping_callbacks_and_bars_work(capsys):
+def test_early_stopping_callbacks_and_progress_bars(capsys):
     x, y, x_test, y_test = spoiled(600)
     seen = []
     ranker = ov.RobustRanker(
@@ -370,7 +370,7 @@ def test_early_stopping_callbacks_and_bars_work(capsys):
     assert stopped.fit(x_test, y_test).n_iter_ == 7
 
 
-def test_partial_fit_goes_on_on_the_device():
+def test_partial_fit_continues_on_the_device():
     x, y, x_test, y_test = spoiled(600)
     ranker = ov.RobustRanker(contamination=0.07, random_state=0, device="cpu")
     for _ in range(4):
@@ -379,7 +379,7 @@ def test_partial_fit_goes_on_on_the_device():
     assert ranker.score(x_test, y_test) > 0.8
 
 
-def test_garbage_rows_never_reach_the_parameter():
+def test_rows_of_garbage_do_not_change_the_parameter():
     x, y, x_test, y_test = spoiled(600)
     x[:20] *= np.array([1e300, -1e300, 1e30, 1e150, 1.0])
     ranker = ov.RobustRanker(contamination=0.07, random_state=0, device="cpu").fit(x, y)
@@ -388,7 +388,7 @@ def test_garbage_rows_never_reach_the_parameter():
 
 
 @pytest.mark.parametrize("watch", [False, True])
-def test_divergence_is_never_a_fit(watch):
+def test_diverging_fit_raises(watch):
     x, y, *_ = spoiled(300)
     options = {"step_rule": "plain", "step_size": 1e200, "contamination": 0.0, "random_state": 0, "max_iter": 9}
     callbacks = [lambda state: None] if watch else None
@@ -396,7 +396,7 @@ def test_divergence_is_never_a_fit(watch):
         ov.RobustRanker(loss="hinge", callbacks=callbacks, device="cpu", **options).fit(x * 1e150, y)
 
 
-def test_a_parameter_that_leaves_for_infinity_is_noticed_at_the_end():
+def test_infinite_parameter_raises_at_the_end():
     cell = Cell((np.arange(203),), 11, 3)
     _, device = both(PairHinge(), cell)
     settings = Settings(Steps("plain", 1e308, "constant"), 4, alpha=1e10, average=False)
@@ -414,7 +414,7 @@ class Mine(PairLoss):
         return 2 * (s - t - y + z)
 
 
-def test_what_does_not_run_on_a_device_is_refused():
+def test_unsupported_settings_raise():
     x, y, *_ = spoiled(300)
     with pytest.raises(ValueError, match=r"groups do not go with device='cpu'.*device=None"):
         ov.RobustRanker(device="cpu").fit(x, y, groups=np.arange(300) // 10)
@@ -438,7 +438,7 @@ def brute(values, blocks):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-def test_kernels_take_the_place_of_the_plain_forms(loss, monkeypatch):
+def test_fused_kernels_replace_the_plain_forms(loss, monkeypatch):
     """Stand-ins by brute force say what each kernel is to return."""
     cell = Cell((np.arange(203),), 11, 3, clipped=True)
     _, device = both(loss, cell)

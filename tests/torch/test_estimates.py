@@ -1,4 +1,4 @@
-"""Estimates on tensors: the numbers of numpy, on the tensors' own device."""
+"""Estimates of tensors equal those of numpy, on the tensors' own device."""
 
 import subprocess
 import sys
@@ -11,7 +11,6 @@ import torch
 import outvote as ov
 from outvote.data import tensors as arrays
 from outvote.kernels import KERNELS
-from outvote.torch.device.deals import deal_long
 
 SAMPLES = {"one": (1000,), "pairs": (400, 2), "two": (600, 450), "vectors": (120, 90)}
 
@@ -65,15 +64,15 @@ def check_same(function, *samples, tolerance=1e-12, **options):
         {"alternative": "less"},
     ],
 )
-def test_mean(where, options):
+def test_mean_equals_numpy(where, options):
     check_same(ov.mean, rows(1000), **options)
 
 
-def test_a_scale_from_some_of_the_rows(where):
+def test_plug_in_scale_of_many_rows_equals_numpy(where):
     check_same(ov.mean, rows(20_000))
 
 
-def test_mean_of_columns(where):
+def test_mean_of_columns_equals_numpy(where):
     x = rows(300, 4)
     found = check_same(ov.mean, x)
     assert isinstance(found.estimate, torch.Tensor)
@@ -84,7 +83,7 @@ def test_mean_of_columns(where):
 
 @pytest.mark.parametrize("policy", ["omit", "corrupt"])
 @pytest.mark.parametrize("shape", [(500,), (500, 3)])
-def test_missing_rows(where, policy, shape):
+def test_nan_policies_equal_numpy(where, policy, shape):
     x = rows(*shape)
     x[[3, 77]] = np.nan
     check_same(ov.mean, x, nan_policy=policy, contamination=0.05)
@@ -94,18 +93,18 @@ def test_missing_rows(where, policy, shape):
 
 @pytest.mark.parametrize("kernel", ["variance", "gini", "wilcoxon"])
 @pytest.mark.parametrize("n_blocks", [24, 41])  # numpy's median of an even number of blocks
-def test_kernels_of_one_sample(where, kernel, n_blocks):
+def test_kernels_of_one_sample_equal_numpy(where, kernel, n_blocks):
     check_same(ov.u_statistic, rows(1000), kernel=kernel, n_blocks=n_blocks, contamination=5)
 
 
 @pytest.mark.parametrize("kernel", ["covariance", "kendall"])
-def test_kernels_of_two_columns(where, kernel):
+def test_kernels_of_two_columns_equal_numpy(where, kernel):
     check_same(ov.u_statistic, rows(300, 2), kernel=kernel, contamination=5)
 
 
 @pytest.mark.parametrize("grid", ["full", "diagonal"])
 @pytest.mark.parametrize("kernel", ["mann-whitney", "auc", "energy", "mmd"])
-def test_kernels_of_two_samples(where, kernel, grid):
+def test_kernels_of_two_samples_equal_numpy(where, kernel, grid):
     x, y = rows(300), rows(210, seed=1)
     check_same(ov.u_statistic, x, y, kernel=kernel, grid=grid, contamination=3)
     check_same(ov.u_statistic, x, y, kernel=kernel, grid=grid, contamination=3, remainder="spread")
@@ -113,27 +112,27 @@ def test_kernels_of_two_samples(where, kernel, grid):
 
 @pytest.mark.parametrize("grid", ["full", "diagonal"])
 @pytest.mark.parametrize("kernel", ["energy", "mmd"])
-def test_kernels_of_vectors(where, kernel, grid):
+def test_kernels_of_vectors_equal_numpy(where, kernel, grid):
     check_same(ov.u_statistic, rows(90, 3), rows(70, 3, seed=1), kernel=kernel, grid=grid, contamination=2)
 
 
-def test_bandwidth_of_one_s_own(where):
+def test_given_bandwidth_equals_numpy(where):
     kernel = ov.kernels.gaussian_mmd(0.3)
     check_same(ov.u_statistic, rows(100), rows(80, seed=1), kernel=kernel, contamination=2, tolerance=1e-11)
 
 
 @pytest.mark.parametrize("scale", [1e-170, 1e150])
-def test_extreme_sizes(where, scale):
+def test_extreme_scales_equal_numpy(where, scale):
     check_same(ov.u_statistic, rows(200) * scale, kernel="variance", contamination=2)
     check_same(ov.u_statistic, rows(60) * scale, rows(50, seed=1) * scale, kernel="energy", contamination=1)
 
 
-def test_sums_that_overflow(where):
+def test_overflowing_sums_equal_numpy(where):
     check_same(ov.mean, np.full(300, 1.5e308), contamination=2)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.bool])
-def test_other_types(where, dtype):
+def test_dtypes_equal_numpy(where, dtype):
     x = torch.tensor(rows(400) * 4).to(dtype)
     expected = ov.mean(x.double().numpy(), rng=0)
     found = ov.mean(x, rng=0)
@@ -141,12 +140,12 @@ def test_other_types(where, dtype):
     np.testing.assert_allclose(found.block_values, expected.block_values, rtol=1e-12, atol=1e-12)
 
 
-def test_history_is_left_alone(where):
+def test_tensors_with_autograd_history_are_accepted(where):
     x = torch.tensor(rows(200), requires_grad=True)
     assert ov.mean(x * 2, rng=0).estimate == pytest.approx(ov.mean(2 * rows(200), rng=0).estimate)
 
 
-def test_what_has_no_answer_says_so(where):
+def test_invalid_tensors_raise(where):
     with pytest.raises(TypeError, match="x holds complex numbers"):
         ov.mean(torch.ones(10, dtype=torch.complex64))
     with pytest.raises(TypeError, match="sparse"):
@@ -157,7 +156,7 @@ def test_what_has_no_answer_says_so(where):
         ov.mean(torch.empty(0))
 
 
-def test_kernels_without_a_form(monkeypatch):
+def test_kernels_without_a_tensor_form_raise_on_a_device(monkeypatch):
     monkeypatch.setattr(arrays, "on_device", arrays.is_tensor)
     mine = ov.Kernel(lambda a, b: max(a, b), degrees=2)
     with pytest.raises(TypeError, match=r"has no form for tensors on cpu: pass x.cpu\(\), or one of 'variance'"):
@@ -172,14 +171,14 @@ def root_of_range(*slots):
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_users_kernel_may_have_the_name_of_a_library_kernel(name):
+def test_user_kernel_may_have_the_name_of_a_library_kernel(name):
     own = ov.Kernel(root_of_range, KERNELS[name].degrees, name=name)
     samples = [rows(200 - 20 * s, seed=s) for s in range(len(own.degrees))]
     check_same(ov.u_statistic, *samples, kernel=own, n_blocks=20, partition="hash")
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_users_kernel_without_a_tensor_form_is_refused_on_a_device_whatever_its_name(name, monkeypatch):
+def test_user_kernel_without_a_tensor_form_raises_on_a_device(name, monkeypatch):
     monkeypatch.setattr(arrays, "on_device", arrays.is_tensor)
     own = replace(KERNELS[name], function=root_of_range, tensor_form=None, tensor_grid_form=None)
     samples = [torch.tensor(rows(200, 2) if own.columns == 2 else rows(200)) for _ in own.degrees]
@@ -189,7 +188,7 @@ def test_a_users_kernel_without_a_tensor_form_is_refused_on_a_device_whatever_it
 
 @pytest.mark.parametrize("grid", ["full", "diagonal"])
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_library_kernel_under_another_name_keeps_its_tensor_forms(where, name, grid):
+def test_renamed_library_kernel_keeps_its_tensor_forms(where, name, grid):
     renamed = replace(KERNELS[name], name="mine")
     shape = (2,) if renamed.columns == 2 else ()
     samples = [rows(200 - 20 * s, *shape, seed=s) for s in range(len(renamed.degrees))]
@@ -201,7 +200,7 @@ def test_importing_the_kernels_does_not_import_torch():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-def test_a_users_kernel_may_bring_its_own_tensor_form(where):
+def test_user_kernel_with_its_own_tensor_form(where):
     squares = ov.Kernel(
         lambda a, b: (a - b) ** 2, degrees=2, vectorized=True, tensor_form=lambda z: 2 * torch.var(z, dim=1)
     )
@@ -212,7 +211,7 @@ def test_a_users_kernel_may_bring_its_own_tensor_form(where):
     check_same(ov.u_statistic, rows(200), rows(150, seed=1), kernel=products, grid="diagonal", contamination=2)
 
 
-def test_others_bring_tensors_to_the_host(where):
+def test_other_functions_move_tensors_to_the_host(where):
     a, b = rows(300), rows(280, seed=1)
     expected = ov.difference(a, b, rng=0)
     found = ov.difference(torch.tensor(a), torch.tensor(b), rng=0)
@@ -221,12 +220,12 @@ def test_others_bring_tensors_to_the_host(where):
     assert str(one) == str(two)
 
 
-def test_a_picture_of_a_tensor(where):
+def test_plot_of_a_tensor(where):
     pytest.importorskip("matplotlib").use("agg")
     ov.mean(torch.tensor(rows(300, 2)), rng=0).plot(column=1)
 
 
-def test_a_long_tensor_is_dealt_where_it_is(monkeypatch):
+def test_long_tensor_is_partitioned_on_its_device(monkeypatch):
     monkeypatch.setattr(arrays, "on_device", arrays.is_tensor)
     x = torch.randn(2**20 + 99, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     x[:50] = 1e9
@@ -244,7 +243,7 @@ def test_a_long_tensor_is_dealt_where_it_is(monkeypatch):
 @pytest.mark.parametrize("n_blocks", [500, 501])
 @pytest.mark.parametrize("remainder", ["drop", "spread"])
 @pytest.mark.parametrize("vote", ["median", "soft"])
-def test_blocks_of_a_long_tensor_vote(monkeypatch, n_blocks, remainder, vote):
+def test_estimate_of_a_long_tensor(monkeypatch, n_blocks, remainder, vote):
     """What its own blocks, brought to the host, say: estimate, radius and sizes."""
     monkeypatch.setattr(arrays, "on_device", arrays.is_tensor)
     n = 2**20 + 99
@@ -262,19 +261,9 @@ def test_blocks_of_a_long_tensor_vote(monkeypatch, n_blocks, remainder, vote):
     assert abs(found.estimate - here.estimate) < 0.01
 
 
-def test_a_nan_in_no_block_is_found_too(monkeypatch):
-    monkeypatch.setattr(arrays, "on_device", arrays.is_tensor)
-    x = torch.zeros(2**20 + 99, dtype=torch.float64)
-    deal = deal_long(x, 501, "drop", 3, 0)
-    left = int(deal.left_out[0])
-    x[left] = torch.nan
-    with pytest.raises(ValueError, match=f"the first is row {left}"):
-        ov.mean(x, contamination=50, n_blocks=501, rng=3)
-
-
 @pytest.mark.parametrize("kind", ["random", "hash", "contiguous"])
 @pytest.mark.parametrize("name", ["variance", "gini", "wilcoxon"])
-def test_u_statistics_of_columns(where, name, kind):
+def test_u_statistics_of_columns_equal_numpy(where, name, kind):
     found = check_same(ov.u_statistic, rows(300, 4), kernel=name, axis=0, partition=kind)
     assert isinstance(found.estimate, torch.Tensor)
     assert found.estimate.shape == (4,)
@@ -283,6 +272,6 @@ def test_u_statistics_of_columns(where, name, kind):
 
 @pytest.mark.parametrize("grid", ["full", "diagonal"])
 @pytest.mark.parametrize("name", ["mann-whitney", "auc", "mmd", "energy"])
-def test_u_statistics_of_columns_of_two_samples(where, name, grid):
+def test_u_statistics_of_columns_of_two_samples_equal_numpy(where, name, grid):
     options = {"kernel": name, "axis": -1, "grid": grid, "n_blocks": 9, "remainder": "spread"}
     check_same(ov.u_statistic, rows(3, 80), rows(3, 90, seed=1), **options)

@@ -1,7 +1,4 @@
-"""What runs on a CUDA device only: kernels in Triton, recorded epochs, tensors that never leave it.
-
-Everything here is skipped on a machine without such a device.
-"""
+"""Triton kernels, recorded epochs and estimates on a CUDA device; skipped without one."""
 
 import numpy as np
 import pytest
@@ -13,7 +10,6 @@ from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, Produc
 from outvote.learning.voting import Cell
 from outvote.torch import MedianBlockLoss, block_means, median_block_loss
 from outvote.torch.device import fused
-from outvote.torch.device.deals import Deal
 from outvote.torch.device.descent import DeviceProblem, Epochs, _part
 from outvote.torch.device.graphs import Recorder
 from outvote.torch.device.rows import DeviceRows
@@ -43,7 +39,7 @@ def theta_of(loss, columns):
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("size", [2, 5, 25, 33, 100])
 @pytest.mark.parametrize("columns", [3, 40, 300])
-def test_kernels_give_the_numbers_of_plain_torch(loss, size, columns):
+def test_kernels_equal_plain_torch(loss, size, columns):
     posed = problem(loss, 4000, columns, size)
     plain, quick = (_part(posed, np.random.default_rng(0), use_fused).form for use_fused in (False, True))
     assert fused.available(plain.x)
@@ -57,7 +53,7 @@ def test_kernels_give_the_numbers_of_plain_torch(loss, size, columns):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-def test_recorded_epochs_are_those_that_were_launched(loss):
+def test_recorded_epochs_equal_launched_ones(loss):
     ends = []
     for recorded in (False, True):
         part = _part(problem(loss, 3000, 12, 5), np.random.default_rng(0))
@@ -75,7 +71,7 @@ def test_recorded_epochs_are_those_that_were_launched(loss):
     torch.testing.assert_close(replayed.theta, launched.theta, rtol=1e-5, atol=1e-6)
 
 
-def test_a_recording_that_fails_leaves_the_generators_usable():
+def test_failed_recording_leaves_the_generators_usable():
     generator = torch.Generator(device="cuda").manual_seed(0)
     values = torch.zeros(3, device="cuda")
 
@@ -92,7 +88,7 @@ def test_a_recording_that_fails_leaves_the_generators_usable():
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-def test_no_epoch_waits_for_the_device(loss):
+def test_epochs_do_not_wait_for_the_device(loss):
     part = _part(problem(loss, 3000, 12, 5), np.random.default_rng(0))
     start = torch.as_tensor(loss.start(12, 1)).float().cuda()
     epochs = Epochs(part, start, Settings(n_epochs=60), 0, Recorder(part.dealt.generator))
@@ -108,7 +104,7 @@ def test_no_epoch_waits_for_the_device(loss):
             torch.cuda.set_sync_debug_mode("default")
 
 
-def test_learners_on_the_device_resist_and_say_whom():
+def test_learners_resist_outliers_and_score_them():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(3000, 8)).astype(np.float32)
     y = x @ np.arange(8.0) + rng.normal(size=3000)
@@ -125,22 +121,7 @@ def test_learners_on_the_device_resist_and_say_whom():
     assert found[0, 0] > 3 * np.diag(found)[1:].max()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("spread", [False, True])
-@pytest.mark.parametrize(
-    ("n_rows", "n_blocks"), [(10_000, 7), (300_000, 101), (2**20 + 99, 1001), (10**6, 20_001), (10**6, 40_000)]
-)
-def test_sums_of_a_deal_are_those_of_its_labels(n_rows, n_blocks, spread, dtype):
-    x = rows(n_rows, dtype=dtype)
-    deal = Deal(n_rows, n_blocks, x.device, torch.Generator(device="cuda").manual_seed(0), spread)
-    labels, values = deal.labels, x.cpu().double().numpy()
-    expected = np.bincount(labels[labels >= 0], weights=values[labels >= 0], minlength=n_blocks)
-    np.testing.assert_allclose(deal.tensor_sums(x).cpu(), expected, rtol=1e-6, atol=1e-6 * np.sqrt(n_rows / n_blocks))
-    sizes = np.bincount(labels[labels >= 0], minlength=n_blocks)
-    np.testing.assert_array_equal(sizes, deal.sizes)
-
-
-def test_a_tensor_that_is_strided_is_summed_too():
+def test_sums_of_a_strided_tensor():
     x = rows(2, 300_000)
     generator = torch.Generator(device="cuda")
     one = block_means(x.t()[:, 1], 101, generator=generator.manual_seed(3))
@@ -149,7 +130,7 @@ def test_a_tensor_that_is_strided_is_summed_too():
 
 
 @pytest.mark.parametrize("options", [{}, {"n_blocks": 100}, {"partition": "contiguous"}, {"nan_policy": "omit"}])
-def test_means_are_those_of_numpy(options):
+def test_means_equal_numpy(options):
     x = rows(1000, dtype=torch.float64)
     if "nan_policy" in options:
         x[5] = torch.nan
@@ -161,7 +142,7 @@ def test_means_are_those_of_numpy(options):
 
 
 @pytest.mark.parametrize("kernel", ["variance", "gini", "wilcoxon"])
-def test_one_sample_is_that_of_numpy(kernel):
+def test_kernels_of_one_sample_equal_numpy(kernel):
     x = rows(900, dtype=torch.float64).round(decimals=1)
     found, expected = (ov.u_statistic(z, kernel=kernel, contamination=5, rng=0) for z in (x, x.cpu().numpy()))
     np.testing.assert_allclose(found.block_values.cpu(), expected.block_values, rtol=1e-12, atol=1e-14)
@@ -170,7 +151,7 @@ def test_one_sample_is_that_of_numpy(kernel):
 
 @pytest.mark.parametrize("kernel", ["mann-whitney", "auc", "energy", "mmd"])
 @pytest.mark.parametrize("grid", ["full", "diagonal"])
-def test_two_samples_are_those_of_numpy(kernel, grid):
+def test_kernels_of_two_samples_equal_numpy(kernel, grid):
     x, y = (rows(n, seed=n, dtype=torch.float64).round(decimals=1) for n in (500, 400))
     options = {"kernel": kernel, "grid": grid, "contamination": 3, "rng": 0}
     found, expected = ov.u_statistic(x, y, **options), ov.u_statistic(x.cpu().numpy(), y.cpu().numpy(), **options)
@@ -180,7 +161,7 @@ def test_two_samples_are_those_of_numpy(kernel, grid):
 
 @pytest.mark.parametrize("kernel", ["variance", "mann-whitney", "auc"])
 @pytest.mark.parametrize("grid", ["full", "diagonal"])
-def test_columns_are_those_of_numpy(kernel, grid):
+def test_columns_equal_numpy(kernel, grid):
     samples = [
         rows(400, 3, seed=seed, dtype=torch.float64).round(decimals=1) for seed in range(1 + (kernel != "variance"))
     ]
@@ -191,7 +172,7 @@ def test_columns_are_those_of_numpy(kernel, grid):
     np.testing.assert_allclose(found.block_values.cpu(), expected.block_values, rtol=1e-11, atol=1e-12)
 
 
-def test_a_long_tensor_votes_on_the_device():
+def test_estimate_of_a_long_tensor_on_the_device():
     x = rows(2**21, dtype=torch.float64)
     x[:50] = 1e9
     for n_blocks in (1000, 1001):
@@ -203,7 +184,7 @@ def test_a_long_tensor_votes_on_the_device():
         ov.mean(x, 50)
 
 
-def test_garbage_in_rows_that_are_not_chosen_never_reaches_the_gradient():
+def test_garbage_in_other_rows_does_not_reach_the_gradient():
     x, y = rows(400, 6), rows(400, seed=2)
     x[:8] = torch.nan
     weights = torch.zeros(6, device="cuda", requires_grad=True)
@@ -215,7 +196,7 @@ def test_garbage_in_rows_that_are_not_chosen_never_reaches_the_gradient():
     assert torch.isfinite(weights.grad).all()
 
 
-def test_modules_count_on_the_device_under_autocast():
+def test_modules_count_selections_under_autocast():
     criterion = MedianBlockLoss(
         contamination=8, n_examples=400, generator=torch.Generator(device="cuda").manual_seed(0)
     ).cuda()

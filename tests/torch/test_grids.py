@@ -1,4 +1,4 @@
-"""Pairs of two samples counted for every two blocks of tensors."""
+"""Wins of one sample over another, counted for every two blocks of tensors."""
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from outvote.torch.device.grids import count_wins
     n_values=st.sampled_from([2, 10, 10**6]),
     seed=st.integers(0, 99),
 )
-def test_counts_are_exact(shape, n_values, seed):
+def test_counts_equal_brute_force(shape, n_values, seed):
     k_x, b_x, k_y, b_y = shape
     rng = np.random.default_rng(seed)
     x, y = rng.integers(n_values, size=(k_x, b_x)) / 2, rng.integers(n_values, size=(k_y, b_y)) / 2
@@ -25,7 +25,7 @@ def test_counts_are_exact(shape, n_values, seed):
     np.testing.assert_array_equal(count_wins(*stacks, ties=True), (less | equal).sum((2, 3)))
 
 
-def test_a_grid_may_need_several_tables(monkeypatch):
+def test_grid_of_several_tables(monkeypatch):
     monkeypatch.setattr("outvote.torch.device.grids._TABLE", 300)
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(7, 90)), rng.normal(size=(5, 80))

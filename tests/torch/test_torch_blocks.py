@@ -1,4 +1,4 @@
-"""Blocks on the device: plans, balanced deals, and the same choice as the numpy descent."""
+"""Blocks of a batch: plans, balanced partitions, and the choice of the numpy descent."""
 
 import math
 import re
@@ -21,7 +21,7 @@ def seeded(seed=0):
 
 
 @given(n_rows=st.integers(1, 200), n_blocks=st.integers(1, 200), seed=st.integers(0, 10))
-def test_a_deal_gives_distinct_rows_to_blocks_of_one_size(n_rows, n_blocks, seed):
+def test_blocks_have_distinct_rows_and_equal_sizes(n_rows, n_blocks, seed):
     n_blocks = min(n_rows, n_blocks)
     dealt = deal_blocks(n_rows, n_blocks, generator=seeded(seed))
     assert dealt.shape == (n_blocks, n_rows // n_blocks)
@@ -31,7 +31,7 @@ def test_a_deal_gives_distinct_rows_to_blocks_of_one_size(n_rows, n_blocks, seed
     assert torch.equal(dealt, deal_blocks(n_rows, n_blocks, generator=seeded(seed)))
 
 
-def test_every_row_is_left_out_as_often_as_any_other():
+def test_every_row_is_left_out_equally_often():
     generator, left = seeded(), torch.zeros(7)
     for _ in range(1400):
         left += 1
@@ -40,7 +40,7 @@ def test_every_row_is_left_out_as_often_as_any_other():
     assert ((left - 200).abs() < 5 * math.sqrt(1400 * 6 / 49)).all()
 
 
-def test_a_generator_of_another_device_is_refused():
+def test_generator_of_another_device_raises():
     with pytest.raises(ValueError, match=re.escape("generator is on cpu, but the rows are on meta")):
         deal_blocks(6, 2, device="meta", generator=seeded())
 
@@ -50,7 +50,7 @@ def test_a_generator_of_another_device_is_refused():
     n_chosen=st.integers(1, 60),
     n_infinite=st.integers(0, 20),
 )
-def test_the_choice_is_that_of_the_numpy_descent(risks, n_chosen, n_infinite):
+def test_chosen_blocks_equal_those_of_the_numpy_descent(risks, n_chosen, n_infinite):
     """With infinite risks too, as long as these stay outside the middle."""
     n_blocks = len(risks)
     n_chosen = min(n_chosen, n_blocks)
@@ -69,7 +69,7 @@ def test_the_choice_is_that_of_the_numpy_descent(risks, n_chosen, n_infinite):
     risks=st.lists(st.sampled_from([0.0, 1.0, 2.0, math.nan, math.inf, -math.inf, 1e30]), min_size=1, max_size=40),
     n_chosen=st.integers(1, 40),
 )
-def test_no_block_that_is_not_finite_is_chosen_while_there_are_others(risks, n_chosen):
+def test_finite_blocks_are_chosen_first(risks, n_chosen):
     n_chosen = min(n_chosen, len(risks))
     chosen = choose_blocks(torch.tensor(risks), n_chosen)
     assert len(set(chosen.tolist())) == n_chosen
@@ -95,7 +95,7 @@ def test_ties_are_broken_at_random():
     share=st.floats(0, 1),
     degree=st.sampled_from([1, 2]),
 )
-def test_the_plan_is_that_of_the_learners(n_rows, amount, share, degree):
+def test_plan_equals_that_of_the_learners(n_rows, amount, share, degree):
     assume(degree * (2 * ov.Contamination(amount).count(n_rows) + 1) <= n_rows)
     plan = plan_batch(n_rows, contamination=amount, blocks=share, degree=degree)
     count = ov.Contamination(amount).count(n_rows)
@@ -105,7 +105,7 @@ def test_the_plan_is_that_of_the_learners(n_rows, amount, share, degree):
     assert plan.n_rows == plan.n_blocks * plan.block_size <= n_rows
 
 
-def test_given_blocks():
+def test_plan_of_given_blocks():
     assert plan_batch(100, n_blocks=8) == (8, 12, 2)
     assert plan_batch(100, n_blocks=8, blocks=0) == plan_batch(100, n_blocks=8, blocks="median") == (8, 12, 1)
     assert plan_batch(100, n_blocks=8, blocks=1) == (8, 12, 8)
@@ -164,19 +164,19 @@ def test_given_blocks():
         ),
     ],
 )
-def test_refusals_name_what_works(arguments, error, message):
+def test_invalid_arguments_raise_with_a_remedy(arguments, error, message):
     with pytest.raises(error, match=re.escape(message)):
         plan_batch(20, **arguments)
 
 
-def test_the_batch_that_is_named_is_large_enough():
+def test_batch_size_named_in_the_error_works():
     with pytest.raises(ValueError, match="this batch survives 4, and a batch of 50 rows is large enough") as refused:
         plan_batch(21, contamination=0.24, degree=2)
     assert "means 5 corrupt rows" in str(refused.value)
     assert plan_batch(50, contamination=0.24, degree=2).n_blocks == 25
 
 
-def test_nothing_waits_for_the_device():
+def test_blocks_are_chosen_without_waiting_for_the_device():
     """On the meta device there are no values to wait for."""
     dealt = deal_blocks(20, 5, device="meta")
     chosen = choose_blocks(torch.empty(5, device="meta"), 2)

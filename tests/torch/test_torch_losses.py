@@ -1,4 +1,4 @@
-"""Losses of the blocks in the middle: gradients, equality with the numpy descent, NaN, counts, compiled forms."""
+"""Losses of the middle blocks: gradients, equality with the numpy descent, NaN, counts and compiled forms."""
 
 import math
 import re
@@ -59,7 +59,7 @@ def rows(n=60, d=3, seed=0):
     share=st.sampled_from(["median", 0.25, 0.6, 1]),
     seed=st.integers(0, 99),
 )
-def test_loss_and_gradient_are_those_of_the_numpy_descent(n_rows, n_blocks, share, seed):
+def test_loss_and_gradient_equal_the_numpy_descent(n_rows, n_blocks, share, seed):
     x, y = rows(n_rows, seed=seed)
     w = torch.tensor([1.0, -1.0, 0.5], dtype=torch.float64, requires_grad=True)
     settings = {"n_blocks": n_blocks, "blocks": share}
@@ -88,12 +88,12 @@ def test_loss_and_gradient_are_those_of_the_numpy_descent(n_rows, n_blocks, shar
             assert w.grad.numpy() == pytest.approx(gradient, rel=1e-10, abs=1e-12)
 
 
-def test_one_block_is_the_plain_mean():
+def test_one_block_gives_the_plain_mean():
     losses = torch.rand(10, generator=seeded())
     assert median_block_loss(losses, contamination=0).item() == pytest.approx(losses.mean().item())
 
 
-def test_pairs_are_those_inside_the_chosen_blocks():
+def test_pairs_stay_inside_the_chosen_blocks():
     x, y = rows(23)
     seen = []
 
@@ -137,7 +137,7 @@ def test_gradcheck(blocks):
         assert torch.autograd.gradgradcheck(form, (w,))
 
 
-def test_a_generator_decides_the_deal():
+def test_generator_determines_the_blocks():
     x, y = rows()
     w = torch.ones(3, dtype=torch.float64)
     found = [median_block_loss(squares(w), x, y, n_blocks=9, generator=seeded(seed)).item() for seed in (1, 1, 2)]
@@ -148,7 +148,7 @@ def test_a_generator_decides_the_deal():
     assert pairs[0] == pairs[1] != pairs[2]
 
 
-def test_inputs_stay_as_they_are():
+def test_inputs_are_not_modified():
     x, y = rows()
     before = x.clone(), y.clone()
     median_block_loss(squares(torch.ones(3, dtype=torch.float64)), x, y, contamination=0.1)
@@ -173,7 +173,7 @@ def far(a, b, y, z):
 @pytest.mark.parametrize("garbage", [math.nan, math.inf, -math.inf, 1e30, -1e30, 1e6])
 @pytest.mark.parametrize("where", ["inputs", "targets", "both"])
 @pytest.mark.parametrize("blocks", ["median", 0.25])
-def test_garbage_in_other_rows_never_reaches_the_gradient(pairs, garbage, where, blocks):
+def test_garbage_in_other_rows_does_not_reach_the_gradient(pairs, garbage, where, blocks):
     """No such row is chosen, and the gradient is the one of the chosen rows."""
     model = network()
     for seed in range(5):
@@ -217,7 +217,7 @@ def test_garbage_in_other_rows_never_reaches_the_gradient(pairs, garbage, where,
             assert torch.allclose(one, p.grad, rtol=1e-4, atol=1e-5)
 
 
-def test_the_form_with_losses_is_safe_against_finite_garbage_only():
+def test_precomputed_losses_resist_finite_garbage_only():
     w = torch.ones(3, requires_grad=True)
     x, y = torch.ones(21, 3), torch.ones(21)
     for garbage, safe in ((1e10, True), (math.nan, False)):
@@ -229,7 +229,7 @@ def test_the_form_with_losses_is_safe_against_finite_garbage_only():
 
 
 @given(n_bad=st.integers(0, 30), share=st.sampled_from(["median", 0.25, 0.5]), seed=st.integers(0, 50))
-def test_the_loss_is_finite_while_enough_blocks_are(n_bad, share, seed):
+def test_loss_is_finite_while_enough_blocks_are(n_bad, share, seed):
     losses = torch.ones(30)
     losses[:n_bad] = math.nan
     plan = plan_batch(30, n_blocks=10, blocks=share)
@@ -242,7 +242,7 @@ def test_the_loss_is_finite_while_enough_blocks_are(n_bad, share, seed):
 # --- modules and counts -------------------------------------------------------------------------------------
 
 
-def test_the_module_gives_what_the_function_gives():
+def test_module_equals_the_function():
     x, y = rows()
     w = torch.ones(3, dtype=torch.float64)
     settings = {"contamination": 0.1, "n_blocks": 15, "blocks": 0.5}
@@ -256,7 +256,7 @@ def test_the_module_gives_what_the_function_gives():
 
 
 @pytest.mark.parametrize("pairs", [False, True])
-def test_counts_are_those_of_the_blocks(pairs):
+def test_selection_counts_equal_those_of_the_blocks(pairs):
     x, y = rows(23)
     criterion = MedianBlockLoss(n_blocks=5, blocks=0.4, n_examples=40, generator=seeded())
     if pairs:
@@ -295,7 +295,7 @@ def test_corrupt_examples_have_the_largest_scores():
     assert sorted(criterion.outlier_scores().topk(8).indices.tolist()) == list(range(8))
 
 
-def test_nothing_is_counted_without_ids():
+def test_no_counts_without_ids():
     criterion = MedianBlockLoss(contamination=0.1, n_examples=20)
     criterion(torch.rand(20))
     assert not criterion.dealt.any()
@@ -319,7 +319,7 @@ def trusted_by_hand(losses, n_corrupt, above):
 
 
 @given(losses=some_losses, data=st.data(), above=st.sampled_from([-1, 0, 3, 5.5, math.inf, "far"]))
-def test_rows_that_are_bad_enough_and_contradicted_are_not_trusted(losses, data, above):
+def test_trusted_rows_equal_brute_force(losses, data, above):
     n_corrupt = data.draw(st.integers(0, (len(losses) - 1) // 2))
     given_losses = torch.tensor(losses, dtype=torch.float64, requires_grad=True)
     found = trusted_rows(given_losses, n_corrupt, above=above)
@@ -335,7 +335,7 @@ def test_rows_that_are_bad_enough_and_contradicted_are_not_trusted(losses, data,
     contamination=st.sampled_from([0.0, 0.1, 0.3]),
     seed=st.integers(0, 50),
 )
-def test_far_is_far_in_any_unit_power_and_order(scale, power, contamination, seed):
+def test_far_rows_do_not_depend_on_units_powers_and_order(scale, power, contamination, seed):
     losses = torch.randn(60, generator=seeded(seed), dtype=torch.float64).abs()
     losses[:5] *= 100
     order = torch.randperm(60, generator=seeded(seed))
@@ -344,7 +344,7 @@ def test_far_is_far_in_any_unit_power_and_order(scale, power, contamination, see
     assert torch.equal(found, expected[order])
 
 
-def test_far_leaves_out_gross_errors_and_few_normal_residuals():
+def test_far_rows_are_gross_errors_and_few_normal_residuals():
     residuals = torch.randn(10_000, generator=seeded())
     for contamination in (0.05, 0.15, 0.3):
         n_bad = int(contamination * 10_000)
@@ -356,7 +356,7 @@ def test_far_leaves_out_gross_errors_and_few_normal_residuals():
         assert trusted[n_bad:].all()
 
 
-def test_half_of_a_hinge_is_no_scale():
+def test_hinge_losses_that_are_half_zero_have_no_scale():
     losses = torch.tensor([0.0] * 12 + [0.1, 0.2, 0.3, 5.0])
     for above in ("far", 0):
         assert (~trusted_rows(losses, 2, above=above)).nonzero().flatten().tolist() == [14, 15]
@@ -368,7 +368,7 @@ def test_trusted_rows_of_half_precision_and_integers():
         assert trusted_rows(losses, 2, above=4).tolist() == [True] * 5 + [False]
 
 
-def test_the_finish_wins_back_what_the_vote_lost_and_nothing_else():
+def test_refit_on_trusted_rows_recovers_the_loss_of_the_vote():
     """A slope that few rows show: the vote drops these rows, the finish has them back, and gross errors stay out."""
     generator = seeded()
     x = torch.randn(400, 2, generator=generator, dtype=torch.float64)
@@ -394,7 +394,7 @@ def test_the_finish_wins_back_what_the_vote_lost_and_nothing_else():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_under_autocast_the_weights_get_a_gradient(dtype):
+def test_weights_get_a_gradient_under_autocast(dtype):
     x, y = (tensor.float() for tensor in rows(63))
     x[:3], labels = math.nan, (y > 0).long()
     for criterion in (
@@ -417,7 +417,7 @@ def test_under_autocast_the_weights_get_a_gradient(dtype):
             assert torch.allclose(p.grad, gradient, atol=0.05)
 
 
-def test_half_precision_does_not_tie_the_risks():
+def test_risks_in_half_precision_are_not_tied():
     losses = torch.tensor([1000.0, 1000.5, 1001.0, 1001.5, 1002.0, 1002.5]).half()
     dealt = deal_blocks(6, 3, generator=seeded())
     risks = losses.double()[dealt].mean(dim=1)
@@ -446,7 +446,7 @@ def test_gradients_accumulate_over_batches():
 
 @pytest.mark.filterwarnings("ignore")  # torch.compile's own
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_the_compiled_loss_is_one_graph_for_batches_of_any_size(backend):
+def test_compiled_loss_is_one_graph_for_any_batch_size(backend):
     torch.compiler.reset()
     model = network()
     criterion = MedianBlockLoss(contamination=0.1, n_examples=90)
@@ -475,7 +475,7 @@ def test_the_compiled_loss_is_one_graph_for_batches_of_any_size(backend):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_compiled_loss_follows_its_settings():
+def test_compiled_loss_follows_its_settings():
     torch.compiler.reset()
     compiled = torch.compile(median_block_loss, backend="eager")
     losses = torch.arange(60.0)
@@ -485,7 +485,7 @@ def test_the_compiled_loss_follows_its_settings():
     torch.compiler.reset()
 
 
-# --- wrong arguments ----------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -556,6 +556,6 @@ def test_the_compiled_loss_follows_its_settings():
         (lambda: trusted_rows(torch.ones(4), 1, above=True), ValueError, "above=True must be the loss of a"),
     ],
 )
-def test_refusals_name_what_works(call, error, message):
+def test_invalid_arguments_raise_with_a_remedy(call, error, message):
     with pytest.raises(error, match=re.escape(message)):
         call()

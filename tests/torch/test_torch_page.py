@@ -1,4 +1,4 @@
-"""docs/torch.md and the gallery's examples for torch run, and show what they print; the reference lists every name."""
+"""docs/torch.md and the torch examples run and show what they print; the reference lists every name."""
 
 import re
 from pathlib import Path
@@ -12,14 +12,12 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ("plot_torch_digits.py", "plot_torch_embedding.py")
 
 
-def test_the_page_shows_what_its_code_prints():
+def test_page_shows_what_its_code_prints():
     assert check_page(ROOT / "docs" / "torch.md") == 5
 
 
 @pytest.mark.parametrize("script", EXAMPLES)
-def test_the_example_draws_and_the_vote_wins_on_dirty_data_and_loses_little_on_clean(
-    script, tmp_path, monkeypatch, capsys
-):
+def test_example_draws_and_the_vote_wins_on_dirty_data(script, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     draw(ROOT / "docs" / "examples" / script)
     reached = {
@@ -31,7 +29,7 @@ def test_the_example_draws_and_the_vote_wins_on_dirty_data_and_loses_little_on_c
     assert not list(tmp_path.iterdir())
 
 
-def test_every_public_name_is_in_the_reference_and_has_an_example():
+def test_reference_lists_every_public_name_with_an_example():
     page = (ROOT / "docs" / "api.md").read_text("utf-8")
     for name in outvote.torch.__all__:
         assert f"   torch.{name}\n" in page

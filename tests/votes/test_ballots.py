@@ -1,4 +1,4 @@
-"""Votes through the public face: which one is taken, on which blocks, with which radius."""
+"""Votes of the estimators: which one is taken, on which blocks, with which radius."""
 
 import math
 
@@ -20,10 +20,10 @@ def terms(assume=KNOWN, degrees=(1,), adversary="oblivious", alternative="two-si
     return Terms(math.log(delta), adversary, alternative, assume, degrees)
 
 
-@pytest.mark.parametrize("vote", VOTES)
+@pytest.mark.parametrize("vote", ["soft", "clipped"])
 @pytest.mark.parametrize("adversary", ["oblivious", "adaptive"])
 @pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
-def test_a_mean_carries_the_radius_of_its_vote(vote, adversary, alternative):
+def test_mean_has_the_radius_of_its_vote(vote, adversary, alternative):
     x = X.copy()
     x[:30] = 1e300
     r = ov.mean(x, ov.Contamination(30, adversary), assume=KNOWN, vote=vote, alternative=alternative, rng=0)
@@ -43,7 +43,7 @@ def test_a_mean_carries_the_radius_of_its_vote(vote, adversary, alternative):
     assert abs(r.estimate - 2.0) < r.radius
 
 
-def test_every_row_votes_softly_while_that_is_fast():
+def test_soft_vote_takes_single_rows_while_they_are_few():
     plan = ov.plan_blocks(10_000, 0.05, vote="soft")
     assert (plan.n_blocks, plan.block_size) == (10_000, 1)
     assert "Every row has a soft vote" in plan.explain()
@@ -75,13 +75,13 @@ def test_auto_takes_the_smallest_certified_radius():
     assert ov.plan_blocks(21, 8, assume=KNOWN, vote="auto").vote == "median"
 
 
-def test_auto_is_the_median_where_no_scale_is_known():
+def test_auto_takes_the_median_without_a_scale():
     assert ov.mean(X, 30, vote="auto", rng=0).plan.vote == "median"
     assert ov.mean(X, 30, vote="auto", assume=ov.FiniteKurtosis(3.0), rng=0).plan.vote == "median"
     assert ov.u_statistic(X, kernel="variance", vote="auto", rng=0).plan.vote == "median"
 
 
-def test_a_vote_without_a_known_scale_is_a_plug_in():
+def test_soft_vote_without_a_scale_is_a_plug_in():
     for assume in (None, ov.FiniteKurtosis(3.0)):
         r = ov.mean(X, 30, vote="soft", assume=assume, rng=0)
         assert r.certificate.provenance == "plug-in"
@@ -89,7 +89,7 @@ def test_a_vote_without_a_known_scale_is_a_plug_in():
     assert ov.u_statistic(X, kernel="gini", vote="soft", rng=0).certificate.provenance == "plug-in"
 
 
-def test_given_blocks_are_obeyed_by_every_vote():
+def test_given_number_of_blocks_is_used_by_every_vote():
     for vote in VOTES:
         r = ov.mean(X, 30, assume=KNOWN, vote=vote, n_blocks=101, rng=0)
         assert (r.plan.n_blocks, r.plan.vote, len(r.block_values)) == (101, vote, 101)
@@ -98,14 +98,14 @@ def test_given_blocks_are_obeyed_by_every_vote():
     assert ov.mean(X, 30, assume=KNOWN, vote="soft", n_blocks=60, rng=0).certificate.provenance == "none"
 
 
-def test_a_vote_without_a_certificate_falls_back_on_the_median():
+def test_soft_vote_without_a_certificate_falls_back_to_the_median():
     r = ov.mean(X[:20], 8, assume=KNOWN, vote="soft", rng=0)
     assert r.radius == math.inf
     assert r.estimate == np.median(r.block_values)
     assert "try vote='auto'" in r.certificate.note
 
 
-def test_u_statistics_and_diagonals_vote_softly_on_blocks():
+def test_soft_vote_of_u_statistics():
     r = ov.u_statistic(X, kernel="variance", contamination=30, assume=ov.FiniteVariance(2.0), vote="soft", rng=0)
     median = ov.u_statistic(X, kernel="variance", contamination=30, assume=ov.FiniteVariance(2.0), rng=0)
     assert r.radius < 0.7 * median.radius
@@ -119,7 +119,7 @@ def test_u_statistics_and_diagonals_vote_softly_on_blocks():
             ov.u_statistic(X, Y, kernel="auc", vote="soft", n_blocks=n_blocks)
 
 
-def test_the_search_over_block_sizes_is_near_the_best():
+def test_block_size_search_is_near_the_best():
     for vote in ("soft", "clipped"):
         n, bad, known = 600, 5, terms(ov.Bounded(0, 1), degrees=(2,))
         _, (k,) = best_vote(vote, [n], [bad], known)
@@ -127,7 +127,7 @@ def test_the_search_over_block_sizes_is_near_the_best():
         assert at_size(vote, k, bad, (n // k,), known).radius <= 1.01 * best
 
 
-def test_differences_vote_too():
+def test_soft_vote_of_differences():
     r = ov.difference(X, Y, 20, assume=KNOWN, vote="auto", rng=0)
     assert r.plan.vote == "soft"
     assert abs(r.estimate - 1.0) < r.radius < 0.6 * ov.difference(X, Y, 20, assume=KNOWN, rng=0).radius
@@ -135,7 +135,7 @@ def test_differences_vote_too():
     assert family.certificate.provenance == "certified"
 
 
-def test_columns_with_scales_of_their_own():
+def test_soft_vote_with_one_scale_per_column():
     table = np.stack([X, 100 * X, np.full(len(X), 7.0)], axis=1)
     r = ov.mean(table, 30, assume=[KNOWN, ov.FiniteVariance(100.0), KNOWN], vote="soft", rng=0)
     assert r.estimate[1] == pytest.approx(100 * r.estimate[0])
@@ -145,7 +145,7 @@ def test_columns_with_scales_of_their_own():
     assert plug_in.radius[2] == math.inf
 
 
-def test_unequal_blocks_use_the_mean_variance_of_the_worst():
+def test_radius_of_unequal_blocks():
     sizes = [np.array([2] * 50 + [20] * 51)]
     for vote in VOTES:
         r = ballot(vote, sizes, [5], terms()).radius
@@ -157,7 +157,7 @@ def test_unequal_blocks_use_the_mean_variance_of_the_worst():
     assert hashed.certificate.provenance == "certified"
 
 
-def test_the_radius_function_knows_the_votes():
+def test_radius_function_of_every_vote():
     blocks = {"n_blocks": 301, "n_corrupt": 5, "block_size": 10, "confidence": 0.95, "assume": KNOWN}
     found = {vote: radius(**blocks, vote=vote) for vote in VOTES}
     assert radius(**blocks, vote="auto") == min(found.values())
@@ -171,17 +171,13 @@ def test_the_radius_function_knows_the_votes():
         radius(n_blocks=31, block_size=9, huber_rate=0.01, confidence=0.95, assume=KNOWN, vote="clipped")
 
 
-def test_methods_of_the_paper_are_about_the_median():
+def test_paper_methods_require_the_median():
     with pytest.raises(ValueError, match="method='harmonic' is about the median: with vote='soft' use 'certified'"):
         ov.plan_blocks(1000, 10, method="harmonic", vote="soft")
     assert ov.plan_blocks(1000, 10, method="harmonic", vote="auto").vote == "median"
-    for call in (lambda: ov.plan_blocks(1000, vote="loud"), lambda: ov.mean(X, vote="loud")):
-        with pytest.raises(ValueError, match="vote='loud' must be one of"):
-            call()
 
 
-def test_a_soft_result_says_what_it_is():
+def test_str_of_a_soft_vote():
     r = ov.mean(X, 30, assume=KNOWN, vote="soft", rng=0)
     assert "soft vote of 3000 rows, allows for 30 corrupt rows" in str(r)
     assert "tuned for 30 corrupt rows" in r.explain()
-    assert ov.rows_needed(0.3, 5, assume=KNOWN, vote="soft") < 0.5 * ov.rows_needed(0.3, 5, assume=KNOWN)

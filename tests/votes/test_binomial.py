@@ -1,3 +1,5 @@
+"""Binomial tails and their inverse, summed term by term and by scipy."""
+
 from __future__ import annotations
 
 import math
@@ -7,19 +9,23 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import betainc, betaincinv, gammaincinv, gammaln
+from scipy import stats
+from scipy.special import betainc, betaincinv, gammaln
 
 import outvote as ov
-from outvote.estimate.scales import _median_of_normal_variance
 from outvote.votes import binomial, log_binomial_tail, median_radius, p_star
+
+
+def without_scipy(patch):
+    """Let the module see a process that has not loaded scipy.special, and must not."""
+    patch.setattr(binomial, "sys", SimpleNamespace(modules={}))
+    patch.setattr(binomial, "_n_terms", 0)
+    patch.setattr(binomial, "_loaded", lambda: pytest.fail("scipy.special was asked for"))
 
 
 @pytest.fixture
 def unloaded(monkeypatch):
-    """As in a process that has not loaded scipy.special yet."""
-    monkeypatch.setattr(binomial, "sys", SimpleNamespace(modules={}))
-    monkeypatch.setattr(binomial, "_n_terms", 0)
-    monkeypatch.setattr(binomial, "_loaded", lambda: pytest.fail("scipy.special was asked for"))
+    without_scipy(monkeypatch)
     return monkeypatch
 
 
@@ -31,7 +37,7 @@ def tails(n_clean, log_delta):
 
 @pytest.mark.parametrize("log_delta", [-1.4, math.log(0.05), -20.0, -199.0])
 @pytest.mark.parametrize("n_clean", [1, 2, 3, 10, 333, 5000, 40_000])
-def test_the_sum_is_the_beta_function_and_its_inverse(n_clean, log_delta, unloaded):
+def test_summed_tails_and_their_inverse_equal_scipy(n_clean, log_delta, unloaded):
     n, m, log_d = tails(n_clean, log_delta)
     p = p_star(log_d, n, m)
     np.testing.assert_allclose(p, betaincinv(m, n - m + 1, math.exp(log_delta)), rtol=1e-10)
@@ -41,24 +47,25 @@ def test_the_sum_is_the_beta_function_and_its_inverse(n_clean, log_delta, unload
 
 
 @given(st.integers(1, 2000), st.data())
-def test_the_sum_is_a_probability_that_grows(n, data):
+def test_summed_tail_is_an_increasing_probability(n, data):
     m = data.draw(st.integers(1, (n + 1) // 2))
     p = np.sort(data.draw(st.lists(st.floats(1e-9, m / (n + 1)), min_size=2, max_size=5)))
-    log_first, beyond = binomial._terms(p, np.full(p.shape, float(n)), np.full(p.shape, float(m)))
-    tail = np.exp(log_first) * (1 + beyond)
+    with pytest.MonkeyPatch.context() as patch:
+        without_scipy(patch)
+        tail = np.exp(log_binomial_tail(p, n, m))
     assert np.all((tail >= 0) & (tail < 0.76))
     assert np.all(np.diff(tail) >= -1e-12 * tail[1:])
     np.testing.assert_allclose(tail, betainc(m, n - m + 1, p), rtol=1e-9, atol=1e-300)
 
 
-def test_numbers_and_no_numbers(unloaded):
+def test_scalars_and_empty_arrays(unloaded):
     assert float(p_star(math.log(0.05), 31, 11)) == pytest.approx(betaincinv(11, 21, 0.05), rel=1e-12)
     assert p_star(math.log(0.05), 31, 0) == 0
     assert p_star(np.full(0, -3.0), 31, 11).shape == (0,)
     assert log_binomial_tail(0.0, 31, 11) == -math.inf
 
 
-def test_what_the_sum_cannot_do_is_left_to_scipy(monkeypatch):
+def test_extreme_probabilities_are_left_to_scipy(monkeypatch):
     monkeypatch.setattr(binomial, "sys", SimpleNamespace(modules={}))
     for log_delta in (-0.1, -300.0):
         summed = p_star(log_delta, 31, 11)
@@ -68,7 +75,7 @@ def test_what_the_sum_cannot_do_is_left_to_scipy(monkeypatch):
     assert float(np.exp(log_binomial_tail(0.5, 31, 11))) == betainc(11, 21, 0.5)
 
 
-def test_scipy_is_loaded_once_it_pays(monkeypatch):
+def test_scipy_is_loaded_for_many_terms(monkeypatch):
     asked = []
     monkeypatch.setattr(binomial, "sys", SimpleNamespace(modules={}))
     monkeypatch.setattr(binomial, "_n_terms", 0)
@@ -80,7 +87,7 @@ def test_scipy_is_loaded_once_it_pays(monkeypatch):
     assert asked
 
 
-def test_radii_are_the_same_before_and_after(unloaded):
+def test_radii_do_not_depend_on_scipy(unloaded):
     def found():
         return [
             median_radius(n_blocks, n_bad, 20, log_delta=math.log(0.05), assume=ov.FiniteVariance(1.0), **more)
@@ -93,8 +100,51 @@ def test_radii_are_the_same_before_and_after(unloaded):
     np.testing.assert_allclose(before, found(), rtol=1e-11)
 
 
-@pytest.mark.parametrize("size", [2, 3, 4, 10, 23, 1000, 10**5, 10**7])
-def test_the_median_of_a_normal_variance(size):
-    assert _median_of_normal_variance(size) == pytest.approx(
-        2 * gammaincinv((size - 1) / 2, 0.5) / (size - 1), rel=1e-11
-    )
+@given(
+    n=st.integers(1, 3000),
+    share=st.floats(0, 1),
+    log_delta=st.floats(-180, -1e-3),
+)
+def test_p_star_inverts_the_binomial_tail(n, share, log_delta):
+    m = max(1, math.ceil(share * n))
+    p = float(p_star(log_delta, n, m))
+    assert stats.binom.logsf(m - 1, n, p) == pytest.approx(log_delta, rel=1e-6, abs=1e-8)
+
+
+@given(n=st.integers(1, 10**9), share=st.floats(0, 1), log_delta=st.floats(-5000, -150))
+def test_p_star_of_tiny_delta(n, share, log_delta):
+    """No reference works there: check against the first term of the tail, and that it decreases."""
+    m = max(1, math.ceil(share * n))
+    p, smaller = (float(p_star(ld, n, m)) for ld in (log_delta, log_delta - 1))
+    assert 0 <= smaller <= p < 1
+    if p > 1e-300 and n * share < 1e6:
+        log_pmf = stats.binom.logpmf(m, n, p)
+        assert log_pmf <= log_delta + 1e-5
+        ratio = (n - m) * p / ((m + 1) * (1 - p))
+        assert log_pmf - math.log1p(-ratio) >= log_delta - 1e-4 * (1 + abs(log_delta) * 1e-4)
+
+
+def test_p_star_is_continuous_between_methods():
+    for n, m in [(5, 2), (100, 1), (41, 21), (1000, 300), (10**6, 10**5), (10**9, 4 * 10**8)]:
+        above, below = (float(p_star(binomial.DEEP + step, n, m)) for step in (1e-6, -1e-6))
+        assert below <= above
+        assert below == pytest.approx(above, rel=2e-3 / m + 1e-5)
+
+
+def test_p_star_has_known_values():
+    assert float(p_star(math.log(0.05), 1, 1)) == pytest.approx(0.05)
+    assert float(p_star(math.log(1e-300), 5, 2)) == pytest.approx(math.sqrt(1e-300 / 10))
+    assert float(p_star(math.log(1e-300), 10**9, 1)) == pytest.approx(1e-309, rel=1e-6)
+    assert p_star(-1.0, [5, 5], [0, -3]).tolist() == [0.0, 0.0]
+    assert p_star(math.log(0.01), [3, 30], [2, 15]).shape == (2,)
+    assert p_star(np.array([-1.0, -300.0]), 30, 15)[1] < 1e-8
+
+
+@pytest.mark.parametrize(("n", "m"), [(5, 2), (400, 100), (3000, 1500)])
+def test_log_binomial_tail_equals_scipy(n, m):
+    p = np.geomspace(1e-200, m / n, 50)
+    ours = log_binomial_tail(p, n, m)
+    first_term = stats.binom.logpmf(m, n, p)
+    reference = np.where(first_term > -600, stats.binom.logsf(m - 1, n, p), first_term)
+    assert ours == pytest.approx(reference, rel=1e-4, abs=1e-9)
+    assert log_binomial_tail(0.0, n, m) == -np.inf

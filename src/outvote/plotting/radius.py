@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote import paper
-from outvote.assumptions.assumption import FiniteVariance
+from outvote.assumptions.assumption import FiniteKurtosis, FiniteVariance
 from outvote.blocks.choose import plan_blocks
 from outvote.blocks.plan import BlockPlan
 from outvote.contamination import Contamination
 from outvote.data.arguments import log_delta_of
 from outvote.data.text import spaced
 from outvote.plotting.base import COLORS, LINES, legend_below, new_axes
-from outvote.votes import best_n_blocks, median_radius
+from outvote.votes import best_n_blocks, median_radius, sigma_free_factor
 from outvote.votes.soft import soft_tuning
 
 Floats = NDArray[np.float64]
@@ -205,8 +205,6 @@ def _odd_counts(n_rows: int, least: int, most: int, chosen: int) -> Floats:
 
 
 def _median_radii(blocks: Floats, plan: Any, assume: Any, log_delta: float, adversary: Any) -> Floats:
-    from outvote.votes import median_radius, sigma_free_factor
-
     sizes = plan.n_rows // blocks
     if _scale_from_rows(assume, plan.degree):
         factor, _ = sigma_free_factor(
@@ -226,7 +224,6 @@ def _median_radii(blocks: Floats, plan: Any, assume: Any, log_delta: float, adve
 
 def _scale_from_rows(assume: Any, degree: int) -> bool:
     """Return whether the sd must be estimated from the rows: for means, if only the kurtosis is bounded."""
-    from outvote.assumptions.assumption import FiniteKurtosis
 
     return isinstance(assume, FiniteKurtosis) and assume.sd is None and degree == 1
 

@@ -1,14 +1,10 @@
-"""The experiments on constants, admissible outliers, block pictures and radii: their numbers, and their verdicts."""
+"""The experiments on constants, admissible outliers, block pictures and radii."""
 
 from __future__ import annotations
 
 import json
 import math
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -16,7 +12,7 @@ import outvote as ov
 from outvote import paper
 from outvote.certificate import radius
 from outvote.paper.experiments import block_pictures, get, mappings, table_constants
-from outvote.paper.experiments.base import Size, column
+from outvote.paper.experiments.base import column
 from outvote.paper.experiments.checking import checked, tabulate
 from outvote.paper.experiments.running import run
 
@@ -28,12 +24,6 @@ def outcomes():
     return {name: run(get(name), quick=True) for name in NAMES}
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture
 def finding(outcomes):
     def find(name, start):
@@ -43,34 +33,10 @@ def finding(outcomes):
     return find
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_tables_survive_json_and_give_the_same_figure_and_findings(outcomes, name):
-    experiment, outcome = get(name), outcomes[name]
-    assert next(iter(outcome.tables)) == name
-    for rows in outcome.tables.values():
-        assert len({tuple(row) for row in rows}) == 1
-    again = json.loads(json.dumps(outcome.tables, allow_nan=False))
-    assert again == outcome.tables
-    assert experiment.judge(again) == outcome.findings
-    figure = experiment.draw(again)
-    figure.canvas.draw()
-    assert all(ax.get_title() or not ax.axison for ax in figure.axes)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_same_seed_gives_the_same_numbers(outcomes, name):
-    if name in ("mappings", "table-constants", "radius"):
-        assert get(name).runs == 1
-    assert get(name).pieces(Size(3)) == get(name).pieces(Size(3))
-    first = get(name).pieces(Size(2, quick=True))[0].settings
-    measure = get(name).measure
-    assert measure(np.random.default_rng(5), **first) == measure(np.random.default_rng(5), **first)
-
-
 # --- mappings --------------------------------------------------------------------------------------------
 
 
-def test_curves_are_the_constants_of_the_paper(outcomes):
+def test_curves_equal_the_constants_of_the_paper(outcomes):
     for row in outcomes["mappings"].tables["mappings"][::37]:
         e, a = row["epsilon"], float(paper.MAPPINGS[row["mapping"]](row["epsilon"]))
         assert row["alpha"] == pytest.approx(a)
@@ -80,20 +46,20 @@ def test_curves_are_the_constants_of_the_paper(outcomes):
         assert row["range_size"] == pytest.approx(1000 * (1 - a) * (a - 2 * e) / (2 * a))
 
 
-def test_what_the_paper_says_of_the_mappings_holds_but_for_two_formulas(outcomes):
+def test_findings_on_mappings_hold_but_for_two_formulas(outcomes):
     verdicts = {each.claim: each.verdict for each in outcomes["mappings"].findings}
     wrong = [claim for claim, verdict in verdicts.items() if verdict != "holds"]
     assert [claim[:2] for claim in wrong] == ["∂γ", "∂s"]
 
 
-def test_the_longest_range_is_at_the_root_of_2_epsilon(outcomes):
+def test_longest_range_is_at_the_root_of_2_epsilon(outcomes):
     for row in outcomes["mappings"].tables["mappings.moving-alpha"]:
         assert row["alpha of the longest range"] == pytest.approx(math.sqrt(2 * row["epsilon"]), abs=row["step"])
         assert row["slope of range"] == pytest.approx(row["slope of range, corrected"], rel=1e-6)
         assert row["slope of gamma squared"] == pytest.approx(row["slope of gamma squared, corrected"], rel=1e-6)
 
 
-def test_a_mapping_that_is_not_the_best_is_not_called_so(outcomes):
+def test_verdict_on_mappings_follows_the_table(outcomes):
     tables = json.loads(json.dumps(outcomes["mappings"].tables))
     for row in tables["mappings"]:
         if row["mapping"] == "geometric":
@@ -105,14 +71,14 @@ def test_a_mapping_that_is_not_the_best_is_not_called_so(outcomes):
 # --- table of constants ----------------------------------------------------------------------------------
 
 
-def test_all_cells_of_the_table_agree(outcomes, finding):
+def test_closed_forms_equal_the_definitions(outcomes, finding):
     cells = outcomes["table-constants"].tables["table-constants"]
     assert len(cells) == 24
     assert column(cells, "largest relative difference to the definition").max() < 1e-10
     assert finding("table-constants", "the closed forms").verdict == "holds"
 
 
-def test_a_misprint_in_the_table_would_be_seen(monkeypatch):
+def test_misprint_in_the_table_is_detected(monkeypatch):
     misprint = table_constants.PRINTED | {
         "harmonic": table_constants.PRINTED["harmonic"] | {"beta": lambda e: 4 / (1 - 1.99 * e)}
     }
@@ -121,7 +87,7 @@ def test_a_misprint_in_the_table_would_be_seen(monkeypatch):
     assert findings[0].verdict == "does not hold"
 
 
-def test_universal_constants_are_the_known_ones(outcomes):
+def test_universal_constants_have_known_values(outcomes):
     rows = {row["mapping"]: row for row in outcomes["table-constants"].tables["table-constants.universal"]}
     c = {name: row["largest scaled gamma"] for name, row in rows.items()}
     big = {name: row["largest scaled Gamma"] for name, row in rows.items()}
@@ -136,7 +102,7 @@ def test_universal_constants_are_the_known_ones(outcomes):
     )
 
 
-def test_limits_at_zero(outcomes, finding):
+def test_limits_at_zero_contamination(outcomes, finding):
     rows = outcomes["table-constants"].tables["table-constants.at-zero"]
     assert column(rows, "closed form", constant="beta").tolist() == [2, 2, 4, 10]
     assert column(rows, "definition", constant="beta").tolist() == [2, None, None, None]
@@ -148,7 +114,7 @@ def test_limits_at_zero(outcomes, finding):
 # --- admissible outliers ---------------------------------------------------------------------------------
 
 
-def test_plans_and_answers_end_where_the_regions_do(outcomes):
+def test_plans_end_at_the_admissible_regions(outcomes):
     pairs = outcomes["admissible-outliers"].tables["admissible-outliers.pairs"]
     assert {row["estimator"] for row in pairs} == {"MoM-MoM", "MoU2", "MoU2 diagonal"}
     for row in pairs:
@@ -159,7 +125,7 @@ def test_plans_and_answers_end_where_the_regions_do(outcomes):
         assert 0 < row["admitted"] < row["pairs"]
 
 
-def test_more_samples_leave_the_grid_more_than_the_paper_says(outcomes, finding):
+def test_admissible_shares_of_several_samples(outcomes, finding):
     rows = outcomes["admissible-outliers"].tables["admissible-outliers.samples"]
     for row in rows:
         p, limit = row["samples"], 1 - 0.5 ** (1 / row["samples"])
@@ -172,7 +138,7 @@ def test_more_samples_leave_the_grid_more_than_the_paper_says(outcomes, finding)
 # --- block pictures --------------------------------------------------------------------------------------
 
 
-def test_drawn_votes_come_from_the_drawn_rows(outcomes):
+def test_votes_in_the_picture_come_from_its_rows(outcomes):
     tables = outcomes["block-pictures"].tables
     for name, statistic in (("MoM", np.mean), ("MoU", lambda z: np.var(z, ddof=1))):
         for vote in tables["block-pictures.votes"]:
@@ -184,7 +150,7 @@ def test_drawn_votes_come_from_the_drawn_rows(outcomes):
                 assert vote["hit"] == column(tables["block-pictures.rows"], "outlier", **chosen).any()
 
 
-def test_cells_of_the_grid_are_differences_of_block_means(outcomes):
+def test_grid_cells_are_differences_of_block_means(outcomes):
     tables = outcomes["block-pictures"].tables
     for name, count in (("MoU2", 49), ("MoU2 diagonal", 7)):
         votes = [vote for vote in tables["block-pictures.votes"] if vote["picture"] == name]
@@ -203,7 +169,7 @@ def test_cells_of_the_grid_are_differences_of_block_means(outcomes):
         assert sum(vote["median"] for vote in votes) == 1
 
 
-def test_hit_votes_are_a_minority(outcomes, finding):
+def test_votes_hit_by_outliers_are_a_minority(outcomes, finding):
     for row in outcomes["block-pictures"].tables["block-pictures"]:
         assert 0 < row["hit votes in the picture"] <= row["most hit votes"] < row["votes"] / 2
         assert row["median within the clean votes"] == 1
@@ -211,7 +177,7 @@ def test_hit_votes_are_a_minority(outcomes, finding):
     assert "gives as 19" in finding("block-pictures", "outliers hit").measured
 
 
-def test_the_median_of_hit_blocks_is_not_called_clean(outcomes):
+def test_verdict_on_medians_follows_the_table(outcomes):
     tables = json.loads(json.dumps(outcomes["block-pictures"].tables))
     tables["block-pictures"][0]["median is a clean vote"] = 0.9
     assert block_pictures.judge(tables)[1].verdict == "holds in part"
@@ -222,7 +188,7 @@ def test_the_median_of_hit_blocks_is_not_called_clean(outcomes):
 # --- radius ----------------------------------------------------------------------------------------------
 
 
-def test_radii_are_those_of_the_library(outcomes):
+def test_radii_equal_those_of_the_library(outcomes):
     rows = outcomes["radius"].tables["radius"]
     row = min((row for row in rows if row["rows"] == 1000), key=lambda row: abs(row["corrupt"] - 50))
     known = ov.FiniteVariance(1.0)
@@ -240,29 +206,29 @@ def test_radii_are_those_of_the_library(outcomes):
     assert row["paper"] <= min(bounds)
 
 
-def test_radii_are_in_order(outcomes):
+def test_radii_are_ordered(outcomes):
     rows = outcomes["radius"].tables["radius"]
     assert {row["rows"] for row in rows} == {1000, 10_000}
     for row in rows:
         assert row["limit"] < row["soft"] <= row["clipped"] < row["median"] < row["paper"]
 
 
-def test_what_is_said_of_radii(finding):
+def test_findings_on_radii(finding):
     assert finding("radius", "the certified median is tighter").measured.startswith("2.4 to ")
     assert finding("radius", "Proposition mom").verdict == "holds in part"
     assert finding("radius", "with a known sd").verdict == "holds in part"
     assert finding("radius", "the soft vote is within a tenth").verdict == "holds"
 
 
-# --- what they share -------------------------------------------------------------------------------------
+# --- shared functions ------------------------------------------------------------------------------------
 
 
-def test_records_go_to_the_tables_they_name():
+def test_tabulate_groups_records_by_table():
     records = [{"table": "b", "x": 1}, {"table": "a", "x": 2}, {"table": "b", "x": 3}]
     assert tabulate(records) == {"b": [{"x": 1}, {"x": 3}], "a": [{"x": 2}]}
     assert list(tabulate(records)) == ["b", "a"]
 
 
-def test_a_reason_is_given_where_a_claim_fails():
+def test_failed_claims_carry_a_reason():
     assert checked("c", True, "m", "w").why == ""
     assert checked("c", np.False_, "m", "w").sentence() == "Claim: c. Measured: m. It does not hold: w."

@@ -1,4 +1,4 @@
-"""Learners fitted together equal those fitted one by one, and one that diverges does not stop the others."""
+"""Learners fitted together equal those fitted one by one, and a diverging one does not stop the others."""
 
 import numpy as np
 import pytest
@@ -77,7 +77,7 @@ def in_step(monkeypatch):
     return counts
 
 
-# --- equal to fits made one by one -------------------------------------------------------------------------
+# --- equality with single fits -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "product"])
@@ -134,7 +134,7 @@ def test_every_step_rule_and_schedule_gives_the_same_fit(rule, schedule, more):
         (ov.RobustMetricLearner(max_iter=20, early_stopping=True, n_iter_no_change=3), classed),
     ],
 )
-def test_learners_of_single_rows_and_early_stopping_are_fitted_in_step(model, make, in_step):
+def test_other_learners_and_early_stopping_are_fitted_in_step(model, make, in_step):
     compare(alike(model), [make(seed) for seed in range(N_RUNS)])
     assert in_step[0] == N_RUNS
 
@@ -157,7 +157,7 @@ class Bounded(Gap):
         return theta.clip(-0.5, 0.5) if theta.ndim == 1 else pytest.fail("it got a stack of parameters")
 
 
-def test_losses_of_your_own(in_step):
+def test_user_losses(in_step):
     data = [ranked(seed) for seed in range(N_RUNS)]
     compare(alike(ov.RobustRanker(loss=Gap(0.5), max_iter=10, polish=False)), data)
     assert in_step == []  # clone copies the loss, and copies with settings need not be alike
@@ -181,12 +181,12 @@ def test_losses_of_your_own(in_step):
     ],
     ids=["two samples", "cells", "groups", "float32", "far from 0"],
 )
-def test_learners_that_cannot_go_in_step_are_fitted_one_by_one(model, make, in_step):
+def test_other_settings_are_fitted_one_by_one(model, make, in_step):
     compare(alike(model), [make(seed) for seed in range(N_RUNS)], rtol=1e-12)
     assert in_step == []
 
 
-def test_learners_of_several_kinds_can_be_in_one_list(in_step):
+def test_list_of_different_learners(in_step):
     models = [*alike(ov.RobustRanker(max_iter=10)), *alike(ov.RobustMetricLearner(max_iter=10))]
     models += [*alike(ov.RobustRanker(max_iter=11)), ov.RobustRegressor(max_iter=10, random_state=0)]
     data = [(ranked if "Metric" not in type(model).__name__ else classed)(at) for at, model in enumerate(models)]
@@ -199,13 +199,13 @@ def test_learners_of_several_kinds_can_be_in_one_list(in_step):
         same(model, clone(model).fit(*rows))
 
 
-def test_few_fits_go_in_step_where_they_have_many_rows(monkeypatch, in_step):
+def test_number_of_fits_in_step_is_limited_by_memory(monkeypatch, in_step):
     monkeypatch.setattr(together, "_MOST_NUMBERS", 2 * 60 * 3 + 10)
     compare(alike(ov.RobustRanker(max_iter=10, polish=False)), [ranked(seed) for seed in range(N_RUNS)])
     assert in_step == [2, 2]
 
 
-def test_a_warm_start_continues_each_fit():
+def test_warm_start_continues_each_fit():
     data = [ranked(seed) for seed in range(N_RUNS)]
     models, alone = (alike(ov.RobustRanker(max_iter=10, warm_start=True)) for _ in range(2))
     for _ in range(2):
@@ -216,7 +216,7 @@ def test_a_warm_start_continues_each_fit():
         same(found, expected)
 
 
-def test_a_shared_random_state_is_used_in_the_order_of_the_learners():
+def test_shared_random_state_is_used_in_order():
     data = [ranked(seed) for seed in range(N_RUNS)]
     models, alone = (
         [ov.RobustRanker(max_iter=10, random_state=shared) for _ in data]
@@ -236,7 +236,7 @@ def test_inputs_are_not_modified():
         np.testing.assert_array_equal(y, kept_y)
 
 
-def test_an_empty_list_gives_an_empty_list():
+def test_empty_list():
     assert fit_together([], []) == []
 
 
@@ -244,7 +244,7 @@ def test_an_empty_list_gives_an_empty_list():
 
 
 @pytest.mark.parametrize(("model", "make"), [(ov.RobustRanker, ranked), (ov.RobustMetricLearner, classed)])
-def test_callbacks_see_and_stop_their_own_fit_only(model, make):
+def test_callbacks_apply_to_their_own_fit(model, make):
     def fitted(fit):
         seen = [[] for _ in range(N_RUNS)]
 
@@ -289,7 +289,7 @@ def outcomes(models, data):
     return found
 
 
-def test_a_fit_that_diverges_does_not_stop_the_others():
+def test_diverging_fit_does_not_stop_the_others():
     models, data = diverging()
     expected = outcomes([clone(model) for model in models], data)
     found = fit_together(models, data, errors="return")
@@ -304,7 +304,7 @@ def test_a_fit_that_diverges_does_not_stop_the_others():
             same(one, right)
 
 
-def test_the_error_of_a_fit_that_ends_far_worse_holds_its_parameter():
+def test_divergence_error_holds_the_parameter():
     # The third step is too long for one of them: it ends finite, but far worse than it began.
     data = [ranked(seed) for seed in range(N_RUNS)]
     data[3] = data[3][0] * 8, data[3][1]
@@ -316,7 +316,7 @@ def test_the_error_of_a_fit_that_ends_far_worse_holds_its_parameter():
     np.testing.assert_allclose(found[3].theta, right[3].theta, rtol=1e-9)
 
 
-def test_the_first_error_is_raised_once_all_are_fitted():
+def test_first_error_is_raised_after_all_fits():
     models, data = diverging()
     expected = outcomes([clone(model) for model in models], data)
     with pytest.raises(DivergenceError) as caught:
@@ -326,7 +326,7 @@ def test_the_first_error_is_raised_once_all_are_fitted():
         same(models[at], expected[at])
 
 
-def test_a_refit_that_diverges_is_ignored(monkeypatch):
+def test_diverging_refit_is_ignored(monkeypatch):
     step, calls = together.descend_in_step, []
 
     def failing(descents):
@@ -348,7 +348,7 @@ def test_a_refit_that_diverges_is_ignored(monkeypatch):
 # --- arguments -----------------------------------------------------------------------------------------------
 
 
-def test_wrong_arguments_are_refused_with_a_reason():
+def test_invalid_arguments_raise():
     model, rows = ov.RobustRanker(max_iter=2), ranked(0)
     with pytest.raises(ValueError, match="errors='ignore' is neither 'raise' nor 'return'"):
         fit_together([model], [rows], errors="ignore")
@@ -364,7 +364,7 @@ def test_wrong_arguments_are_refused_with_a_reason():
         fit_together([ov.RobustRanker(max_iter=0)], [rows])
 
 
-# --- the parts -----------------------------------------------------------------------------------------------
+# --- parts of a fit ------------------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 4), st.integers(2, 30), st.integers(1, 8), st.integers(0, 2**32))
@@ -397,7 +397,7 @@ def test_middle_blocks_of_many_descents_equal_those_of_each(risks, n_chosen, see
         assert set(alone) == set(blocks)
 
 
-def test_the_projection_of_a_stack_equals_that_of_each_matrix():
+def test_projection_of_a_stack_equals_that_of_each_matrix():
     rng = np.random.default_rng(0)
     half = rng.normal(size=(6, 3, 3))
     inside = half @ half.swapaxes(1, 2) + 0.1 * np.eye(3)

@@ -1,4 +1,4 @@
-"""Running experiments: the same numbers on any number of processes, files whole, finished work kept."""
+"""Running experiments: seeds, progress, files, resuming, and the command."""
 
 import csv
 import importlib.metadata
@@ -20,7 +20,7 @@ from outvote.paper.experiments.base import Outcome
 from outvote.paper.experiments.running import load, parameters_of, resumable, run, save
 
 
-def test_every_name_has_its_experiment():
+def test_every_name_gives_its_experiment():
     for name in NAMES:
         experiment = get(name)
         assert experiment.name == name
@@ -28,14 +28,14 @@ def test_every_name_has_its_experiment():
         assert experiment.beyond == (NAMES.index(name) >= NAMES.index("coverage"))
 
 
-def test_an_unknown_name_gets_the_nearest():
+def test_unknown_name_raises_with_the_nearest():
     with pytest.raises(ValueError, match="no experiment is called 'ruin-meen': did you mean 'ruin-mean'"):
         get("ruin-meen")
     with pytest.raises(ValueError, match="the names are block-pictures, mappings"):
         get("xyz")
 
 
-def test_what_is_quick_waits_for_no_compiler():
+def test_quick_runs_do_not_use_compiled_forms():
     """Even where compiled forms are loaded already: their last digits would tell."""
     assert _numba.compiled(math.inf) is not None
     seen = []
@@ -58,7 +58,7 @@ def test_results_depend_on_the_seed():
     assert one != other
 
 
-def test_progress_goes_from_nothing_to_all():
+def test_progress_runs_from_zero_to_the_total():
     seen = []
     run(get("ruin-mean"), runs=2, quick=True, progress=lambda done, total: seen.append((done, total)))
     assert seen[0][0] == 0
@@ -74,7 +74,7 @@ def measure_streams(rngs, *, lows):
     return [record for rng, low in zip(rngs, lows, strict=True) for record in measure(rng, low=low)]
 
 
-def test_a_piece_of_many_streams_draws_what_as_many_pieces_would(small):
+def test_piece_of_many_streams_equals_many_pieces(small):
     def pieces(size):
         return [Piece({"lows": lows}, streams=len(lows)) for lows in ([0.0, 1.0, 2.0], [3.0, 4.0])]
 
@@ -109,7 +109,7 @@ def small():
     )
 
 
-def test_what_is_saved_can_be_loaded(small, tmp_path):
+def test_saved_outcome_can_be_loaded(small, tmp_path):
     outcome = run(small)
     files = save(outcome, small, tmp_path / "new")
     assert sorted(path.name for path in files) == sorted(os.listdir(tmp_path / "new"))
@@ -128,13 +128,13 @@ def test_what_is_saved_can_be_loaded(small, tmp_path):
     assert again.findings == outcome.findings
 
 
-def test_figures_are_the_same_bytes_each_time(small, tmp_path):
+def test_svg_figures_are_reproducible(small, tmp_path):
     for folder in ("one", "two"):
         save(run(small), small, tmp_path / folder)
     assert (tmp_path / "one" / "small.svg").read_bytes() == (tmp_path / "two" / "small.svg").read_bytes()
 
 
-def test_what_is_not_whole_is_not_loaded(small, tmp_path):
+def test_incomplete_outcome_is_not_loaded(small, tmp_path):
     assert load(small, tmp_path) is None
     save(run(small), small, tmp_path)
     (tmp_path / "small.png").unlink()
@@ -146,7 +146,7 @@ def test_what_is_not_whole_is_not_loaded(small, tmp_path):
     assert load(small, tmp_path) is None
 
 
-def test_only_the_same_question_is_taken_up(small):
+def test_only_an_outcome_of_the_same_parameters_is_resumed(small):
     outcome, asked = run(small, quick=True), parameters_of(small, runs=None, seed=0, quick=True)
     assert resumable(outcome, asked)
     assert not resumable(None, asked)
@@ -156,8 +156,9 @@ def test_only_the_same_question_is_taken_up(small):
     assert not resumable(older, asked)
 
 
-def test_more_runs_change_nothing_where_nothing_is_random():
-    assert parameters_of(get("mappings"), runs=50, seed=0, quick=False)["runs"] == 1
+@pytest.mark.parametrize("name", ["mappings", "table-constants", "radius"])
+def test_experiments_without_randomness_take_one_run(name):
+    assert parameters_of(get(name), runs=50, seed=0, quick=False)["runs"] == 1
 
 
 @pytest.mark.parametrize(
@@ -168,12 +169,9 @@ def test_more_runs_change_nothing_where_nothing_is_random():
         (["does not hold"], "does not hold"),
     ],
 )
-def test_verdicts_add_up(verdicts, together):
+def test_verdict_of_several_findings(verdicts, together):
     findings = [Finding("c", verdict, "m") for verdict in verdicts]
     assert Outcome("e", "t", "w", {}, {}, findings).verdict == together
-
-
-# --- the command --------------------------------------------------------------------------------------------
 
 
 def outvote(*arguments, **options):
@@ -181,26 +179,26 @@ def outvote(*arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, **options)
 
 
-def test_the_list():
+def test_list_names_every_experiment():
     done = outvote("reproduce", "--list")
     assert done.returncode == 0
     for name in NAMES:
         assert name in done.stdout
 
 
-def test_a_mistake_is_one_line_on_stderr(tmp_path):
+def test_unknown_experiment_prints_one_line(tmp_path):
     done = outvote("reproduce", "ruin-meen", "-o", tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == "outvote: no experiment is called 'ruin-meen': did you mean 'ruin-mean'?\n"
 
 
-def test_the_version():
+def test_version():
     done = outvote("--version")
     assert done.stdout == f"outvote {importlib.metadata.version('outvote')}\n"
 
 
-def test_without_typer_the_command_that_installs_it():
+def test_missing_typer_prints_the_install_command():
     code = "import sys; sys.modules['typer'] = None; import outvote.cli.commands"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
@@ -215,7 +213,7 @@ def invoke(arguments):
     return CliRunner().invoke(app, [str(one) for one in arguments])
 
 
-def test_what_is_there_is_kept(tmp_path):
+def test_finished_experiments_are_kept(tmp_path):
     asked = ["reproduce", "ruin-mean", "ruin-median", "--quick", "--runs", 3, "-o", tmp_path]
     first = invoke(asked)
     assert first.exit_code == 0, first.output
@@ -236,7 +234,7 @@ def test_what_is_there_is_kept(tmp_path):
     assert json.loads((tmp_path / "ruin-mean.json").read_text())["parameters"] == {"runs": 3, "seed": 1, "quick": True}
 
 
-def test_missing_data_leave_the_other_experiments_alone(tmp_path, monkeypatch):
+def test_missing_data_do_not_stop_other_experiments(tmp_path, monkeypatch):
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
@@ -253,7 +251,7 @@ def test_missing_data_leave_the_other_experiments_alone(tmp_path, monkeypatch):
     assert not (tmp_path / "ranking-table.json").exists()
 
 
-def test_an_interrupt_keeps_what_is_finished(tmp_path):
+def test_interrupt_keeps_finished_experiments(tmp_path):
     command = [sys.executable, "-m", "outvote", "reproduce", "table-constants", "ruin-mean", "--runs", "20000"]
     command += ["--jobs", "2", "-o", str(tmp_path)]
     running = subprocess.Popen(

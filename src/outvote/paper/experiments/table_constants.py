@@ -207,7 +207,7 @@ def judge(tables: Tables) -> list[Finding]:
     found.append(
         Finding(
             "β, γ, Γ and η are defined by α on [0, 1/2)",
-            "holds in part" if missing and len(closed) == len(at_zero) else "does not hold",
+            "holds" if not missing else "holds in part" if len(closed) == len(at_zero) else "does not hold",
             f"at ε = 0 the definitions give 0/0 in {len(missing)} of {len(at_zero)} cells, those of "
             f"{', '.join(names)}; the closed forms give the limits in all {len(closed)}, for β {betas}",
             "for these mappings α is 0 at ε = 0, and so is the number of blocks: use the limits and at least one block",

@@ -1,4 +1,4 @@
-"""The pages about the experiments' outcomes, as text and in a browser."""
+"""The pages of outcomes, as text and in a browser."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def index(folder):
     return folder / "index.html"
 
 
-# ---------------------------------------------------------------- as text
+# ---------------------------------------------------------------- page as text
 
 
-def test_cells_have_four_digits():
+def test_numbers_are_shown_with_four_digits():
     assert shown([0.5, 0.25]) == ["0.5", "0.25"]
     assert shown([0.5, 2 / 3, 1234.5, 9999.6, -123456.7]) == ["0.5000", "0.6667", "1 234", "10 000", "-123 500"]
     assert shown([1.23456e-9, 7654321.0]) == ["1.235e-09", "7.654e+06"]
@@ -74,7 +74,7 @@ def test_cells_have_four_digits():
     assert shown([None, np.nan, np.float32("nan"), np.inf, -np.inf, "x"]) == ["–", "–", "–", "∞", "-∞", "x"]
 
 
-def test_the_page_holds_nothing_unescaped_and_needs_nothing(index):
+def test_page_escapes_data_and_loads_nothing(index):
     page = index.read_text("utf-8")
     assert page.count("<script") == 1
     assert '<b id="x">' not in page
@@ -83,13 +83,13 @@ def test_the_page_holds_nothing_unescaped_and_needs_nothing(index):
     assert "@import" not in page
 
 
-def test_links_lead_to_files_that_are_there(folder, index):
+def test_links_exist(folder, index):
     links = set(re.findall(r'href="([^#":]+)"', index.read_text("utf-8")))
     assert links == {f"ruin-mean.{kind}" for kind in ("csv", "json", "png", "svg")} | {"nasty.few.csv", "nasty.svg"}
     assert all((folder / link).is_file() for link in links)
 
 
-def test_every_section_says_how_it_was_made(outcomes, index):
+def test_sections_list_parameters_seed_and_versions(outcomes, index):
     page = index.read_text("utf-8")
     first, second = page.split('<section id="ruin-mean"')[1].split('<section id="nasty"')
     assert "<dt>Parameters</dt><dd>runs = 50, quick = true</dd><dt>Seed</dt><dd>0</dd>" in first
@@ -99,7 +99,7 @@ def test_every_section_says_how_it_was_made(outcomes, index):
     assert QUICK in page
 
 
-def test_claims_are_counted(outcomes, index, tmp_path):
+def test_summary_counts_the_claims(outcomes, index, tmp_path):
     verdicts = [finding.verdict for outcome in outcomes for finding in outcome.findings]
     line = re.search(r'class="summary">(.*?)<', index.read_text("utf-8"))[1]
     numbers = [len(outcomes), len(verdicts), *(verdicts.count(v) for v in ("holds", "holds in part", "does not hold"))]
@@ -111,7 +111,7 @@ def test_claims_are_counted(outcomes, index, tmp_path):
     assert QUICK not in page
 
 
-def test_an_outcome_without_findings_figure_or_rows_makes_a_page(tmp_path):
+def test_page_of_an_empty_outcome(tmp_path):
     bare = Outcome("bare", "Bare", "Figure 1", {}, {"bare": []}, [])
     page = write_index([bare], tmp_path).read_text("utf-8")
     assert "There was no figure" in page
@@ -122,7 +122,7 @@ def test_an_outcome_without_findings_figure_or_rows_makes_a_page(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"index.html", "report.md"}
 
 
-def test_claims_table():
+def test_claims_table_escapes_markdown():
     outcome = Outcome("x", "X", "Figure break_mean", {}, {}, [Finding("a|b", "holds in part", "1*2", "c\nd")])
     assert claims_table([outcome]).splitlines() == [
         "| claim | where in the paper | verdict | our figure | why |",
@@ -131,7 +131,7 @@ def test_claims_table():
     ]
 
 
-def test_report_reads_as_written(outcomes, folder):
+def test_markdown_report_renders_as_text_and_tables(outcomes, folder):
     markdown = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable("table")
     tokens = markdown.parse((folder / "report.md").read_text("utf-8"))
     inner = [child for token in tokens for child in token.children or []]
@@ -152,11 +152,11 @@ def test_report_reads_as_written(outcomes, folder):
     assert pictures == ["ruin-mean.png", "nasty.png"]
 
 
-def test_colours_can_be_read():
+def test_colours_have_enough_contrast():
     check_colours("outvote.paper.experiments", ("text", "muted", "link", "holds", "part", "not"))
 
 
-# ---------------------------------------------------------------- in a browser
+# ---------------------------------------------------------------- page in a browser
 
 
 def column(table, name):
@@ -169,7 +169,7 @@ def data_table(page, name):
     return page.get_by_role("table", include_hidden=True).filter(has_text=f"Table {name}:")
 
 
-def test_figures_are_there(open_page, index):
+def test_figures_are_shown(open_page, index):
     page = open_page(index)
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     pictures = page.locator("img").all()
@@ -182,7 +182,7 @@ def test_figures_are_there(open_page, index):
         assert picture.get_attribute("alt")
 
 
-def test_sorting_numbers_by_click(open_page, index):
+def test_click_sorts_numbers(open_page, index):
     page = open_page(index)
     page.locator("#nasty summary").first.click()
     table = data_table(page, "nasty")
@@ -200,7 +200,7 @@ def test_sorting_numbers_by_click(open_page, index):
         assert table.locator("th[aria-sort]").get_attribute("aria-sort") == direction
 
 
-def test_sorting_text_by_keyboard(open_page, index):
+def test_keyboard_sorts_text(open_page, index):
     page = open_page(index)
     page.locator("#nasty summary").first.focus()
     page.keyboard.press("Enter")
@@ -215,7 +215,7 @@ def test_sorting_text_by_keyboard(open_page, index):
     assert button.evaluate("e => e === document.activeElement")
 
 
-def test_claims_sort_by_verdict_and_back(open_page, index, outcomes):
+def test_claims_sort_by_verdict(open_page, index, outcomes):
     page = open_page(index)
     table = page.locator("table").first
     before = column(table, "Claim")
@@ -228,14 +228,14 @@ def test_claims_sort_by_verdict_and_back(open_page, index, outcomes):
     assert before == [finding.claim for finding in outcomes[0].findings]
 
 
-def test_claims_lead_to_their_experiment(open_page, index):
+def test_claims_link_to_their_experiment(open_page, index):
     page = open_page(index, reduced_motion="reduce")
     page.locator("table").nth(1).get_by_role("link").first.click()
     assert page.url.endswith("#nasty")
     assert abs(page.locator("#nasty").bounding_box()["y"]) < 100
 
 
-def test_nasty_strings_are_text(open_page, index):
+def test_markup_in_the_data_is_shown_as_text(open_page, index):
     page = open_page(index)
     assert page.evaluate("window.hit") is None
     assert page.locator("#x").count() == 0
@@ -247,7 +247,7 @@ def test_nasty_strings_are_text(open_page, index):
     assert NASTY in page.locator("#nasty img").get_attribute("alt")
 
 
-def test_headings_are_in_order_and_tables_named_or_folded(open_page, index):
+def test_headings_captions_and_folded_tables(open_page, index):
     page = open_page(index)
     levels = page.locator("h1, h2, h3, h4").evaluate_all("all => all.map(e => +e.tagName[1])")
     assert levels == [1, 2, 2, 2, 3, 2, 3]
@@ -258,7 +258,7 @@ def test_headings_are_in_order_and_tables_named_or_folded(open_page, index):
         assert data_table(page, name).locator("tbody").is_visible() == visible, name
 
 
-def test_the_skip_link_comes_first(open_page, index):
+def test_skip_link_is_first(open_page, index):
     page = open_page(index)
     page.keyboard.press("Tab")
     link = page.locator(".skip")
@@ -269,11 +269,11 @@ def test_the_skip_link_comes_first(open_page, index):
     assert page.evaluate("document.activeElement.id") == "main"
 
 
-def test_nothing_sticks_out(open_page, index):
+def test_page_fits_narrow_screens(open_page, index):
     check_widths(open_page(index))
 
 
-def test_dark_and_printed(open_page, index):
+def test_dark_mode_and_print(open_page, index):
     page = open_page(index, color_scheme="dark")
     paper = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(paper) == "rgb(20, 24, 29)"

@@ -1,0 +1,172 @@
+"""Plots of block values, their median and the plain average."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from figures import drawn, labels_of
+
+import outvote as ov
+from outvote.plotting import BlocksDisplay
+
+
+def normal(shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def test_plot_shows_blocks_median_and_plain_average():
+    result = ov.mean(normal(300), contamination=3, rng=0)
+    display = result.plot()
+    ax = drawn(display)
+    assert isinstance(display, BlocksDisplay)
+    assert display.figure_ is ax.figure
+    np.testing.assert_array_equal(display.block_values, np.sort(result.block_values))
+    assert display.estimate == result.estimate
+    assert display.plain == pytest.approx(result.plain)
+    assert display.n_corrupt == 3
+    points = np.concatenate([line.get_xdata() for line in ax.lines if line.get_marker() == "o"])
+    np.testing.assert_array_equal(np.sort(points), display.block_values)
+    verticals = [line.get_xdata()[0] for line in ax.lines if line.get_marker() != "o"]
+    assert verticals == pytest.approx([result.estimate, result.plain])
+    assert f"median {result.estimate:.4g}" in labels_of(ax)
+    assert ax.get_title() == f"mean: {result.plan}"
+    assert ax.get_xlabel() == "mean of a block"
+
+
+def test_band_contains_the_median_of_any_corrupt_blocks():
+    values = np.arange(11.0)
+    display = BlocksDisplay(values, estimate=5.0, plain=5.0, n_corrupt=3).plot()
+    ax = drawn(display)
+    assert "range of the median, whatever the values of 3 blocks" in labels_of(ax)
+    assert "the 3 outermost blocks on each side" in labels_of(ax)
+    (band,) = ax.patches
+    assert band.get_extents().transformed(ax.transData.inverted()).intervalx == pytest.approx([2.0, 8.0])
+    for moved in ([1e9] * 3, [-1e9] * 3):
+        for rows in ([0, 1, 2], [8, 9, 10], [4, 5, 6]):
+            spoiled = values.copy()
+            spoiled[rows] = moved
+            assert 2.0 <= np.median(spoiled) <= 8.0
+
+
+@pytest.mark.parametrize(("n_blocks", "n_corrupt"), [(10, 0), (6, 3), (5, 3), (3, 10), (1, 0), (2, 1)])
+def test_no_band_without_a_clean_majority(n_blocks, n_corrupt):
+    ax = drawn(ov.mean(normal(60), contamination=n_corrupt, n_blocks=n_blocks, rng=0).plot())
+    assert not ax.patches
+    assert not any("median stays" in label for label in labels_of(ax))
+
+
+def test_plot_uses_the_given_axes():
+    figure, axes = plt.subplots(1, 2)
+    display = ov.mean(normal(100), contamination=1).plot(ax=axes[1])
+    assert display.ax_ is axes[1]
+    assert display.figure_ is figure
+    assert not axes[0].lines
+    assert plt.get_fignums() == [figure.number]
+
+
+def test_plot_of_one_column():
+    x = normal((200, 2)) + np.array([0, 100])
+    result = ov.mean(pd.DataFrame(x, columns=["near", "far"]), contamination=2, rng=0)
+    for column, name in enumerate(("near", "far")):
+        display = result.plot(column=column)
+        np.testing.assert_array_equal(display.block_values, np.sort(result.block_values[:, column]))
+        assert display.estimate == result.estimate[column]
+        assert display.plain == pytest.approx(result.plain[column])
+        assert drawn(display).get_xlabel() == f"mean of a block ({name})"
+    unnamed = ov.mean(x, contamination=2, rng=0).plot(column=1)
+    assert unnamed.ax_.get_xlabel() == "mean of a block"
+
+
+def test_columns_of_higher_arrays_are_counted_in_order():
+    result = ov.mean(normal((60, 2, 3)), contamination=1, rng=0)
+    display = BlocksDisplay.from_estimate(result, column=4)
+    assert display.estimate == result.estimate[1, 1]
+    np.testing.assert_array_equal(display.block_values, np.sort(result.block_values[:, 1, 1]))
+
+
+@pytest.mark.parametrize("column", [-1, 2, 10])
+def test_missing_column_raises(column):
+    for result in (ov.mean(normal((50, 2)), contamination=1), ov.difference(normal(50), normal(50), contamination=1)):
+        with pytest.raises(ValueError, match=f"column={column} does not exist: there are 2 columns, numbered from 0"):
+            result.plot(column=column)
+    with pytest.raises(ValueError, match=f"column={column} does not exist"):
+        ov.mean(normal(50), contamination=1).plot(column=column)
+
+
+def test_column_of_wrong_type_raises():
+    with pytest.raises(TypeError, match=r"column=0\.5 must be an integer"):
+        ov.mean(normal((50, 2)), contamination=1).plot(column=0.5)
+
+
+def test_plot_of_one_sample_of_a_difference():
+    result = ov.difference(normal(100), normal(120, seed=1) + 50, contamination=(2, 3), rng=0)
+    for column, sample in enumerate("ab"):
+        display = result.plot(column=column)
+        np.testing.assert_array_equal(display.block_values, np.sort(result.block_values[column]))
+        assert display.estimate == np.median(result.block_values[column])
+        assert display.plain == pytest.approx(result.plain[column])
+        assert display.n_corrupt == (2, 3)[column]
+        assert drawn(display).get_xlabel() == f"mean of a block of sample {sample}"
+
+
+def test_corrupt_blocks_on_a_grid_and_on_the_diagonal():
+    x, y = normal(60), normal(70, seed=1)
+    full = BlocksDisplay.from_estimate(
+        ov.u_statistic(x, y, kernel="auc", contamination=(1, 2), n_blocks=(9, 10), rng=0)
+    )
+    assert len(full.block_values) == 90
+    assert full.n_corrupt == 90 - 8 * 8
+    diagonal = ov.u_statistic(x, y, kernel="auc", contamination=(1, 2), n_blocks=9, grid="diagonal", rng=0)
+    assert BlocksDisplay.from_estimate(diagonal).n_corrupt == 3
+    lost = ov.u_statistic(x, y, kernel="auc", contamination=(10, 20), n_blocks=(5, 5), rng=0)
+    assert BlocksDisplay.from_estimate(lost).n_corrupt == 25
+    for display, n_votes in ((lost.plot(), 25), (full.plot(), 90)):
+        assert sum(len(line.get_xdata()) for line in drawn(display).lines if line.get_marker() == "o") == n_votes
+
+
+def test_outlying_blocks_are_clipped_and_counted():
+    x = normal(300)
+    x[:2] = 1e6
+    display = ov.mean(x, contamination=2, rng=0).plot()
+    ax = drawn(display)
+    low, high = ax.get_xlim()
+    assert high < 100
+    hidden = int(((display.block_values < low) | (display.block_values > high)).sum())
+    note = ax.texts[0].get_text()
+    assert hidden in (1, 2)
+    assert f"{hidden} block value" in note
+    assert "the plain average" in note
+
+
+def test_clipped_block_does_not_clip_the_average():
+    values = np.concatenate([np.linspace(-1, 1, 99), [30.0]])
+    display = BlocksDisplay(values, estimate=0.0, plain=float(values.mean()), n_corrupt=1).plot()
+    note = drawn(display).texts[0].get_text()
+    assert "1 block value" in note
+    assert "block values" not in note
+    assert "average" not in note
+
+
+def test_ordinary_blocks_are_all_shown():
+    display = ov.mean(normal(300), contamination=0, n_blocks=20, rng=0).plot()
+    ax = drawn(display)
+    assert not ax.texts
+    low, high = ax.get_xlim()
+    assert low < display.block_values.min()
+    assert display.block_values.max() < high
+
+
+def test_equal_blocks_can_be_drawn():
+    low, high = drawn(ov.mean(np.full(50, 3.0), contamination=2).plot()).get_xlim()
+    assert low < 3 < high
+
+
+def test_infinite_block_values_are_clipped():
+    x = normal(200)
+    x[:3] = 1.7e308, -1.7e308, 1e300
+    for result in (ov.mean(x, contamination=3, rng=0), ov.u_statistic(x, kernel="variance", contamination=3, rng=0)):
+        ax = drawn(result.plot())
+        assert np.isfinite(ax.get_xlim()).all()
+        assert "outside the plot" in ax.texts[0].get_text()
