@@ -224,7 +224,6 @@ def _median_radii(blocks: Floats, plan: Any, assume: Any, log_delta: float, adve
 
 def _scale_from_rows(assume: Any, degree: int) -> bool:
     """Return whether the sd must be estimated from the rows: for means, if only the kurtosis is bounded."""
-
     return isinstance(assume, FiniteKurtosis) and assume.sd is None and degree == 1
 
 
