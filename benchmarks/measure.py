@@ -162,16 +162,9 @@ def normal(*shape: int, seed: int = 0, dtype: str = "float64") -> Any:
     return np.random.default_rng(seed).standard_normal(shape, dtype=np.dtype(dtype))
 
 
-@lru_cache(maxsize=1)
-def as_float64(n_rows: int) -> Any:
-    """The values of the float32 rows, in float64."""
-    return normal(n_rows, dtype="float32").astype(np.float64)
-
-
 def forget() -> None:
     """Let go of the data."""
     normal.cache_clear()
-    as_float64.cache_clear()
 
 
 def power(n: int) -> str:

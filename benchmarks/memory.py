@@ -63,7 +63,7 @@ def means() -> list[Case]:
         return ov.mean(x, 10, n_blocks=min(1001, odd(len(x) // 25)), rng=0, **options)
 
     return [
-        Case("mean, random", blocks, (10**8, 10**7), target=0.02),
+        Case("mean, random", blocks, long),
         Case("mean, uniform", lambda x: blocks(x, partition="uniform"), long),
         Case("mean, hash", lambda x: blocks(x, partition="hash"), long),
         Case("mean, contiguous", lambda x: blocks(x, partition="contiguous"), long),

@@ -6,7 +6,7 @@ import numpy as np
 
 import outvote as ov
 
-from .measure import Job, Row, as_float64, later, normal, power
+from .measure import Job, Row, later, normal, power
 
 
 def bare(n_rows: int, n_blocks: int) -> Job:
@@ -33,34 +33,18 @@ def kernel(n_rows: int, n_blocks: int) -> Job:
 
 
 def rows(quick: bool) -> list[Row]:
-    """Long rows, short rows, tables, other layouts."""
+    """Long rows, short rows, tables."""
     n = 10**7 if quick else 10**8
     short, n_table = 10**4, 10**4 if quick else 10**5
     blocks = ov.plan_blocks(short, 0.01).n_blocks
     size = n // 25
-    soft = {"assume": ov.FiniteVariance(1.0), "vote": "soft"}
     job = f"mean of {power(n)}"
     return [
-        Row(f"{job}, 1001 blocks", "np.mean", 1.15,
-            lambda: ov.mean(normal(n), 100, n_blocks=1001), lambda: np.mean(normal(n))),
-        Row(f"{job}, 100 001 blocks", "np.mean", 1.15,
-            lambda: ov.mean(normal(n), 1e-4, n_blocks=100_001), lambda: np.mean(normal(n))),
         Row(f"{job}, n/25 blocks, contiguous", "np.mean", 2.5,
             lambda: ov.mean(normal(n), 0.01, n_blocks=size - (size % 2 == 0), partition="contiguous"),
             lambda: np.mean(normal(n))),
         Row(f"{job}, n/25 blocks, permuted", "np.mean", None,
             lambda: ov.mean(normal(n), 0.01, n_blocks=size - (size % 2 == 0)), lambda: np.mean(normal(n))),
-        Row(f"{job}, partition=\"uniform\"", "np.mean", 5.0,
-            lambda: ov.mean(normal(n), 100, n_blocks=1001, partition="uniform"), lambda: np.mean(normal(n))),
-        Row(f"{job}, soft vote, known scale", "np.mean", 6.0,
-            lambda: ov.mean(normal(n), 1e-4, **soft), lambda: np.mean(normal(n))),
-        Row(f"{job}, strided", "np.mean", 1.15,
-            lambda: ov.mean(normal(2 * n)[::2], 100, n_blocks=1001), lambda: np.mean(normal(2 * n)[::2])),
-        Row(f"{job} float32, 1001 blocks", "np.mean of float64", 1.0,
-            lambda: ov.mean(normal(n, dtype="float32"), 100, n_blocks=1001), lambda: np.mean(as_float64(n))),
-        Row(f"{job} float32, 1001 blocks", "mean(dtype=float64)", 1.0,
-            lambda: ov.mean(normal(n, dtype="float32"), 100, n_blocks=1001),
-            lambda: np.mean(normal(n, dtype="float32"), dtype=np.float64)),
         Row(f"mean of {power(n_table)} × 1000, axis 0", "A.mean(0)", 1.1,
             lambda: ov.mean(normal(n_table, 1000), 10, n_blocks=401), lambda: normal(n_table, 1000).mean(0)),
         Row(f"mean of {power(short)}, the whole call", "deal, add, median", 5.0,

@@ -32,7 +32,7 @@ def test_finite_rows_are_returned_unchanged(x, policy):
         ),
         (
             "omit",
-            r"^x has infinite values, which are not missing in 2 of 7 rows \(the first is row 3\): "
+            r"^x has infinite values, which are not missing, in 2 of 7 rows \(the first is row 3\): "
             r"nan_policy='corrupt' counts such rows as corrupt$",
             r"in 1 of 5 rows \(the first is row 2\)",
         ),

@@ -67,7 +67,7 @@ def screen(rows: NDArray[Any], nan_policy: NanPolicy, n_corrupt: int, name: str)
     if nan_policy == "raise" or (nan_policy == "omit" and (bad & ~missing).any()):
         what = bad if nan_policy == "raise" else bad & ~missing
         first = int(np.flatnonzero(what)[0])
-        kinds = "NaN or infinite values" if nan_policy == "raise" else "infinite values, which are not missing"
+        kinds = "NaN or infinite values" if nan_policy == "raise" else "infinite values, which are not missing,"
         options = "nan_policy='corrupt' counts such rows as corrupt"
         if nan_policy == "raise":
             options += ", nan_policy='omit' leaves out rows with NaN"
