@@ -82,8 +82,9 @@ bench-page: $(VENV)/.bench ## Write the tables of docs/performance.md from the l
 	$(BIN)/python -m benchmarks.run --page --output $(OUT)/bench.json
 
 .PHONY: comparison
-comparison: $(VENV)/.dev ## Write docs/comparison.md: eight estimators under five laws and four attacks.
+comparison: $(VENV)/.dev ## Write docs/comparison.md (nine estimators, five laws, four attacks) and docs/premise.md.
 	$(BIN)/python benchmarks/compare.py
+	$(BIN)/python benchmarks/premise.py
 
 .PHONY: figure
 figure: $(VENV)/.dev ## Draw the figure of the README (docs/images).

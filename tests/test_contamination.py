@@ -1,5 +1,6 @@
 """The number of rows that may be corrupt, in exact arithmetic, and the injection of outliers."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -21,19 +22,29 @@ def test_fractions_are_read_as_decimals():
 def test_counts_of_two_digit_fractions_are_exact(hundredths):
     allowed = Contamination(hundredths / 100)
     exact = Fraction(hundredths, 100)
-    assert [allowed.count(n) for n in range(1, 500)] == [int(exact * n) for n in range(1, 500)]
+    down = [int(exact * n) for n in range(1, 500)]
+    up = [math.ceil(exact * n) for n in range(1, 500)]
+    assert [allowed.rounded_down((n,))[0] for n in range(1, 500)] == down
+    most = [max(low, (n - 1) // 2) for n, low in enumerate(down, 1)]
+    assert [allowed.count(n) for n in range(1, 500)] == [min(pair) for pair in zip(up, most, strict=True)]
+
+
+def test_positive_share_of_few_rows_allows_for_one():
+    assert [Contamination(0.01).count(n) for n in (1, 2, 3, 23, 100, 101)] == [0, 0, 1, 1, 1, 2]
+    assert Contamination(0.0).count(23) == 0
+    assert Contamination(0.49).count(3) == 1  # two of three would be a majority
 
 
 def test_fraction_objects_and_counts():
     assert Contamination(Fraction(1, 3)).count(300) == 100
-    assert Contamination(Fraction(1, 3)).count(299) == 99
+    assert Contamination(Fraction(1, 3)).count(299) == 100
     assert Contamination(7).count(15) == 7
     assert Contamination(np.int64(7)).count(1000) == 7
-    assert Contamination(1e-300).count(10**6) == 0
+    assert Contamination(1e-300).count(10**6) == 1
 
 
 def test_one_amount_for_all_samples_or_one_for_each():
-    assert Contamination(0.1).counts((10, 20, 35)) == (1, 2, 3)
+    assert Contamination(0.1).counts((10, 20, 35)) == (1, 2, 4)
     assert Contamination((0.01, 5)).counts((1000, 200)) == (10, 5)
     assert Contamination([0.01, 5]).counts((1000, 200)) == (10, 5)
     assert Contamination.of([0.01, 5]) == Contamination((0.01, 5))

@@ -70,9 +70,9 @@ def test_limits_in_the_readme_match_the_comparison_page():
         cells = [cell.strip(" *") for cell in line.split("|")[1:-1]]
         lines[tuple(cells[:2])] = cells[2:]
     exponential, normal, far = lines["exponential", "none"], lines["normal", "none"], lines["normal", "far"]
-    mean, median, huber, of_means, soft = 0, 1, 4, 5, 6
-    quoted = [exponential[mean], exponential[soft], exponential[of_means], normal[mean], normal[soft], normal[of_means]]
-    assert re.findall(r"0\.\d+", limits) == [*quoted, far[median], far[huber], far[soft]]
+    mean, of_means, evidence = 0, 5, 8
+    quoted = [exponential[mean], exponential[evidence], exponential[of_means], normal[mean], normal[of_means]]
+    assert re.findall(r"0\.\d+", limits) == [*quoted, far[evidence]]
 
 
 def test_figure_of_the_readme_is_reproducible(tmp_path, capsys):

@@ -19,6 +19,7 @@ _HOMES = {
     "Contamination": "contamination",
     "BlockSummary": "estimate.summary",
     "GroupedBlockSummary": "estimate.summary",
+    "Proportion": "assumptions",
     "SubGaussian": "assumptions",
     "FiniteVariance": "assumptions",
     "FiniteKurtosis": "assumptions",
@@ -54,6 +55,7 @@ __all__ = [
     "GridPlan",
     "GroupedBlockSummary",
     "Kernel",
+    "Proportion",
     "RobustAUCClassifier",
     "RobustClassifier",
     "RobustEstimate",
@@ -83,7 +85,7 @@ __all__ = [
 if TYPE_CHECKING:
     from outvote import certificate, contamination, datasets, kernels, learning, metrics, paper, plotting
     from outvote import torch as torch
-    from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
+    from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, Proportion, SubGaussian
     from outvote.blocks.choose import plan_blocks
     from outvote.blocks.plan import BlockPlan, GridPlan
     from outvote.blocks.rows_needed import rows_needed

@@ -64,9 +64,9 @@ class Contamination:
     Parameters
     ----------
     amount : float, int, Fraction or tuple of these
-        A float (or Fraction) in [0, 1/2) is a fraction ε: at most ⌊ε·n⌋ rows are corrupt, computed
-        from the decimal as written (0.29 of 100 rows is 29). An int is a number of rows (n_O). A
-        tuple gives one amount for each sample.
+        A float (or Fraction) in [0, 1/2) is a fraction ε: at most ⌈ε·n⌉ rows are corrupt, computed
+        from the decimal as written (0.29 of 100 rows is 29, 0.01 of 23 rows is 1); rounding up never makes the
+        corrupt rows a majority. An int is a number of rows (n_O). A tuple gives one amount for each sample.
     adversary : {"oblivious", "adaptive"}
         *oblivious*: the corrupt positions are independent of the clean values (bad rows were added,
         or chance picked the rows); the values there may depend on everything. *adaptive*: someone
@@ -74,8 +74,8 @@ class Contamination:
 
     Examples
     --------
-    >>> Contamination(0.29).count(100)
-    29
+    >>> Contamination(0.29).count(100), Contamination(0.01).count(23), Contamination(0.01).count(1)
+    (29, 1, 0)
     >>> Contamination((0.01, 5)).counts((1000, 200))
     (10, 5)
     >>> Contamination.growth(exponent=0.5).count(10_000)
@@ -146,13 +146,27 @@ class Contamination:
         """Return how many of `n_rows` rows may be corrupt."""
         return self.counts((n_rows,))[0]
 
-    def _count(self, amount: Amount | Growth, n_rows: int) -> int:
+    def rounded_down(self, n_rows: Sequence[int]) -> tuple[int, ...]:
+        """Return ⌊ε·n⌋ for each sample: how many rows to corrupt on purpose, or to allow for in a batch.
+
+        Examples
+        --------
+        >>> Contamination(0.01).rounded_down((99, 250))
+        (0, 2)
+        """
+        amounts = zip(self._amounts(len(n_rows)), n_rows, strict=True)
+        return tuple(self._count(amount, n, round_up=False) for amount, n in amounts)
+
+    def _count(self, amount: Amount | Growth, n_rows: int, *, round_up: bool = True) -> int:
         if isinstance(amount, Growth):
             count = amount.count(n_rows)
         elif isinstance(amount, numbers.Integral):
             count = int(amount)
         else:
-            count = math.floor(_exact(amount) * n_rows)
+            share = _exact(amount) * n_rows
+            count = math.floor(share)
+            if round_up:
+                count = min(math.ceil(share), max(count, (n_rows - 1) // 2))
         most = max((n_rows - 1) // 2, 0)
         if count > most:
             raise ValueError(
@@ -204,7 +218,7 @@ class Contamination:
         if not callable(rule):
             raise TypeError(f"outliers={outliers!r} is neither a number nor a function of (generator, rows)")
         generator = np.random.default_rng(rng)
-        n_rows, count = len(clean), self.count(len(clean))
+        n_rows, (count,) = len(clean), self.rounded_down((len(clean),))
         rows = np.sort(generator.choice(n_rows, size=count, replace=False))
         bad = np.asarray(rule(generator, clean[rows]))
         if bad.shape != (count, *clean.shape[1:]):

@@ -69,7 +69,7 @@ def robust_mean_absolute_error(y_true: ArrayLike, y_pred: ArrayLike, **options: 
     >>> y = rng.normal(size=1000)
     >>> y[:10] = 1e6
     >>> print(robust_mean_absolute_error(y, np.zeros(1000), contamination=10, rng=0))
-    mean absolute error 0.81 ± 0.23 (plug-in 95 %, 55 blocks of 18, survives 27 corrupt rows)
+    mean absolute error 0.779 ± 0.085 (95 % if the clean rows' sd is at most 1.19; allows for 10 corrupt rows)
     """
     true, predicted = _alike(y_true, y_pred)
     return _named("mean absolute error", mean(np.abs(predicted - true), **options))
@@ -99,7 +99,7 @@ def robust_log_loss(
     >>> y = (rng.random(1000) < chance).astype(int)
     >>> y[:10] = chance[:10] < 0.5
     >>> print(robust_log_loss(y, chance, contamination=10, rng=0))
-    log loss 0.49 ± 0.17 (plug-in 95 %, 55 blocks of 18, survives 27 corrupt rows)
+    log loss 0.511 ± 0.077 (95 % if the clean rows' sd is at most 0.876; allows for 10 corrupt rows)
     """
     true, proba = np.asarray(y_true).reshape(-1), read(y_proba, "y_proba").values.astype(np.float64)
     classes = np.unique(true) if labels is None else np.asarray(labels)
@@ -128,7 +128,7 @@ def robust_accuracy(y_true: ArrayLike, y_pred: ArrayLike, **options: Any) -> Rob
     >>> import numpy as np, outvote as ov
     >>> y = np.arange(2000) % 2
     >>> print(ov.metrics.robust_accuracy(y, np.where(np.arange(2000) < 300, 1 - y, y), contamination=0.01, rng=0))
-    accuracy 0.86 ± 0.17 (certified 95 %, 71 blocks of 28, survives 35 corrupt rows)
+    accuracy 0.852 ± 0.029 (certified 95 %, allows for 20 corrupt rows)
     """
     true, predicted = np.asarray(y_true).reshape(-1), np.asarray(y_pred).reshape(-1)
     _check_lengths(true, predicted)
@@ -247,7 +247,7 @@ def robust_scorer(
     >>> y = X @ [1.0, -2.0] + 0.1 * rng.normal(size=4000)
     >>> scorer = ov.metrics.robust_scorer("neg_mean_squared_error", contamination=0.01)
     >>> float(np.round(cross_val_score(LinearRegression(), X, y, scoring=scorer, cv=4).mean(), 3))
-    -0.009
+    -0.01
     """
     check_choice("use", use, Literal["estimate", "bound"])
     if isinstance(metric, str):
@@ -276,7 +276,7 @@ class RobustScorer:
     robust_scorer('accuracy', contamination=2, use='estimate')
     >>> model = DummyClassifier(strategy="most_frequent").fit(x, y)
     >>> print(scorer.estimate(model, x, y))
-    accuracy 0.75 ± 0.23 (certified 95 %, 7 blocks of 28, survives 3 corrupt rows)
+    accuracy 0.745 ± 0.096 (certified 95 %, allows for 2 corrupt rows)
     """
 
     def __init__(

@@ -60,7 +60,7 @@ def test_paper_mappings_use_exact_arithmetic(method):
 @pytest.mark.parametrize("degree", [1, 2, 3])
 def test_clean_samples_need_one_block(method, degree):
     assert plan_blocks(100, 0, method=method, degree=degree).n_blocks == 1
-    assert plan_blocks(100, 0.001, method=method, degree=degree).n_blocks == 1
+    assert plan_blocks(100, 0.0, method=method, degree=degree).n_blocks == 1
     grid = plan_blocks((100, 90), 0, method=method, degree=degree)
     assert grid.n_blocks == (1, 1)
 

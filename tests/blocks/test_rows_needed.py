@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import outvote as ov
@@ -35,18 +36,40 @@ def test_rows_needed_reach_the_radius_and_3_percent_fewer_do_not(options):
             alternative=options.get("alternative", "two-sided"),
         )
 
-    n = ov.rows_needed(**options)
+    n = ov.rows_needed(**options, vote="median")
     assert best(n) <= options["radius"] * 1.002
     assert best(math.floor(0.97 * n)) > options["radius"]
 
 
 def test_soft_vote_needs_fewer_rows():
-    assert ov.rows_needed(0.3, 5, assume=KNOWN, vote="soft") < 0.5 * ov.rows_needed(0.3, 5, assume=KNOWN)
+    assert ov.rows_needed(0.3, 5, assume=KNOWN, vote="soft") < 0.5 * ov.rows_needed(0.3, 5, assume=KNOWN, vote="median")
+
+
+def test_rows_needed_for_evidence_reach_the_promised_radius():
+    def promised(rows):
+        return certified_radius(n_rows=rows, n_corrupt=5, confidence=0.95, assume=KNOWN, vote="evidence")
+
+    n = ov.rows_needed(0.3, 5, assume=KNOWN)
+    assert n == ov.rows_needed(0.3, 5, assume=KNOWN, vote="evidence")
+    assert promised(n) <= 0.3 < promised(math.floor(0.97 * n))
+    x = 2.0 * np.random.default_rng(0).choice([-1.0, 1.0], size=n)
+    found = ov.mean(x, 5, assume=KNOWN)
+    assert (found.interval.high - found.interval.low) / 2 <= 0.3
+    assert promised(n) == certified_radius(
+        n_blocks=n, block_size=1, n_corrupt=5, confidence=0.95, assume=KNOWN, vote="evidence"
+    )
+
+
+def test_evidence_is_planned_for_two_sided_means_only():
+    for options in ({"degree": 2}, {"alternative": "less"}):
+        with pytest.raises(ValueError, match="two-sided intervals of means"):
+            ov.rows_needed(0.3, 5, assume=KNOWN, vote="evidence", **options)
+        assert ov.rows_needed(0.5, 5, assume=KNOWN, **options) > 10
 
 
 def test_unreachable_radius_raises():
     with pytest.raises(ValueError, match=r"radius=0.2 is out of reach: with contamination=0.05 .* stays above 0.6"):
-        ov.rows_needed(0.2, 0.05, assume=ov.FiniteVariance(1.0))
+        ov.rows_needed(0.2, 0.05, assume=ov.FiniteVariance(1.0), vote="median")
 
 
 @pytest.mark.parametrize(

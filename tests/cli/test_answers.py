@@ -44,7 +44,7 @@ def test_means_equal_those_of_the_library():
 
 
 def test_median_survives_more_rows_than_requested():
-    (line,) = means(columns(A), Asked(contamination=8), "f").groups
+    (line,) = means(columns(A), Asked(contamination=8, vote="median"), "f").groups
     assert line.vote == "median"
     assert line.survives == (line.blocks - 1) // 2 > line.corrupt == 8
     assert line.mean.provenance == "plug-in"

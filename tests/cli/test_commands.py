@@ -66,7 +66,7 @@ def test_table_shows_plain_and_robust_means(dirty):
     assert plain > 2 * high
     assert low < robust < high
     assert low < 30 < high
-    assert numbers[5] == "plug-in"
+    assert numbers[5:7] == ["if", "sd"]
     assert b.startswith("B")
 
 
@@ -82,7 +82,7 @@ def test_json_has_the_documented_keys(dirty):
     assert found["contamination"] == 25
     assert found["assume"].startswith("FiniteVariance(sd=60.0")
     assert list(found["groups"][0]) == ["group", "n", "plain", "mean", "corrupt", "survives", "blocks", "vote"]
-    assert list(found["groups"][0]["mean"]) == ["estimate", "low", "high", "radius", "provenance", "note"]
+    assert list(found["groups"][0]["mean"]) == ["estimate", "low", "high", "radius", "provenance", "note", "premise_sd"]
     assert [line["group"] for line in found["groups"]] == [{"variant": "A"}, {"variant": "B"}]
     assert list(found["sensitivity"][0]) == ["group", "corrupt", "mean"]
     assert found["complete"] is True
@@ -93,7 +93,7 @@ def test_csv_has_the_documented_columns(dirty):
     lines = list(csv.DictReader(io.StringIO(done.stdout)))
     assert list(lines[0]) == [
         "variant", "n", "plain", "mean_estimate", "mean_low", "mean_high", "mean_radius", "mean_provenance",
-        "mean_note", "corrupt", "survives", "blocks", "vote",
+        "mean_note", "mean_premise_sd", "corrupt", "survives", "blocks", "vote",
     ]  # fmt: skip
     assert [line["variant"] for line in lines] == ["A", "B"]
     levels = run("mean", dirty, *MEAN, "--csv", "--sensitivity").stdout.splitlines()
@@ -415,7 +415,7 @@ def test_terminal_shows_hints_and_progress(dirty, monkeypatch):
     with pytest.raises(SystemExit):
         cli.main(["mean", str(dirty), *MEAN])
     assert "\x1b[1m" in out.getvalue()  # the robust mean is bold
-    assert "plug-in: the scale was estimated" in err.getvalue()
+    assert "if sd ≤: the interval holds" in err.getvalue()
     assert "group 1 of 1" in err.getvalue()
     monkeypatch.setattr(sys, "stderr", Terminal())
     with pytest.raises(SystemExit):

@@ -116,7 +116,7 @@ def test_full_grid_against_brute_force_with_and_without_block_values(monkeypatch
         assert bare.estimate[j] == pytest.approx(np.median(expected), rel=1e-12)
     assert bare.block_values.shape == (0, 0, 2)
     assert "too many combinations of blocks" in bare.explain()
-    assert bare.to_dict()["block_values"] == []
+    assert bare.to_dict(blocks=True)["block_values"] == []
     with pytest.raises(ValueError, match=r"were not kept.*grid='diagonal'"):
         _ = bare.plain
     with pytest.raises(ValueError, match="were not kept"):

@@ -89,7 +89,7 @@ def test_empty_hash_blocks_do_not_vote():
 @pytest.mark.parametrize("kind", KINDS)
 def test_same_seed_same_estimate(kind):
     x = normal(500)
-    first, second = (ov.mean(x, contamination=5, rng=7, partition=kind) for _ in range(2))
+    first, second = (ov.mean(x, contamination=5, vote="median", rng=7, partition=kind) for _ in range(2))
     np.testing.assert_array_equal(first.block_values, second.block_values)
     assert first.estimate == second.estimate
     assert first.seed == 7
@@ -97,20 +97,20 @@ def test_same_seed_same_estimate(kind):
 
 def test_drawn_seed_is_in_the_result():
     x = normal(500)
-    free = ov.mean(x, contamination=5)
-    assert ov.mean(x, contamination=5, rng=free.seed).estimate == free.estimate
-    assert ov.mean(x, contamination=5).seed != free.seed
+    free = ov.mean(x, contamination=5, vote="median")
+    assert ov.mean(x, contamination=5, rng=free.seed, vote="median").estimate == free.estimate
+    assert ov.mean(x, contamination=5, vote="median").seed != free.seed
 
 
 def test_generator_as_seed():
     x = normal(500)
-    first = ov.mean(x, contamination=5, rng=np.random.default_rng(1))
-    again = ov.mean(x, contamination=5, rng=np.random.default_rng(1))
+    first = ov.mean(x, contamination=5, rng=np.random.default_rng(1), vote="median")
+    again = ov.mean(x, contamination=5, rng=np.random.default_rng(1), vote="median")
     assert first.estimate == again.estimate
-    assert ov.mean(x, contamination=5, rng=first.seed).estimate == first.estimate
+    assert ov.mean(x, contamination=5, rng=first.seed, vote="median").estimate == first.estimate
     generator = np.random.default_rng(1)
-    ov.mean(x, contamination=5, rng=generator)
-    assert ov.mean(x, contamination=5, rng=generator).seed != first.seed
+    ov.mean(x, contamination=5, rng=generator, vote="median")
+    assert ov.mean(x, contamination=5, rng=generator, vote="median").seed != first.seed
 
 
 # --- axes and containers ---------------------------------------------------------------------------------
@@ -118,17 +118,17 @@ def test_generator_as_seed():
 
 def test_columns_share_their_blocks():
     x = normal((200, 3))
-    together = ov.mean(x, contamination=5, rng=1)
+    together = ov.mean(x, contamination=5, rng=1, vote="median")
     assert together.block_values.shape == (together.plan.n_blocks, 3)
     for column in range(3):
-        alone = ov.mean(x[:, column], contamination=5, rng=1)
+        alone = ov.mean(x[:, column], contamination=5, rng=1, vote="median")
         assert alone.estimate == pytest.approx(together.estimate[column], rel=1e-14)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3, np.int64(1)])
 def test_axis_of_the_rows(axis):
     x = normal((30, 40, 50))
-    result = ov.mean(x, contamination=2, axis=axis, rng=2)
+    result = ov.mean(x, contamination=2, axis=axis, rng=2, vote="median")
     n = x.shape[axis]
     assert result.plan.n_rows == n
     rows = np.moveaxis(x, axis, 0)
@@ -257,9 +257,9 @@ def test_policy_omit_equals_dropping_the_rows():
 def test_policy_corrupt_counts_rows_with_nan():
     x = normal(120)
     holes = np.insert(x, [0, 50, 120], [np.nan, np.inf, -np.inf])
-    found = ov.mean(holes, contamination=4, nan_policy="corrupt", rng=0)
+    found = ov.mean(holes, contamination=4, nan_policy="corrupt", rng=0, vote="median")
     ordinary = np.insert(x, [0, 50, 120], np.median(x))
-    assert found.estimate == ov.mean(ordinary, contamination=4, rng=0).estimate
+    assert found.estimate == ov.mean(ordinary, contamination=4, rng=0, vote="median").estimate
     assert found.n_omitted == 3
     assert (found.plan.n_rows, found.plan.n_corrupt) == (123, 4)
 
@@ -324,7 +324,10 @@ def test_interval_contains_the_estimate(alternative, simultaneous):
 
 def test_simultaneous_intervals_take_more_blocks():
     x = normal((5000, 50))
-    assert ov.mean(x, contamination=3, simultaneous=True).plan.n_blocks > ov.mean(x, contamination=3).plan.n_blocks
+    assert (
+        ov.mean(x, contamination=3, simultaneous=True, vote="median").plan.n_blocks
+        > ov.mean(x, contamination=3, vote="median").plan.n_blocks
+    )
 
 
 # --- the largest and the smallest floats ---------------------------------------------------------------------
@@ -356,10 +359,10 @@ def test_sums_of_both_signs_cancel_without_overflow():
 
 def test_corrupt_rows_at_the_largest_float_affect_their_blocks_only():
     x = normal(200)
-    clean = ov.mean(x, contamination=5, rng=0)
+    clean = ov.mean(x, contamination=5, rng=0, vote="median")
     spoiled = x.copy()
     spoiled[:3], spoiled[3:5] = 1.79e308, -1.79e308
-    found = ov.mean(spoiled, contamination=5, rng=0)
+    found = ov.mean(spoiled, contamination=5, rng=0, vote="median")
     hit = np.unique(blocks_of(found, 200).labels[:5])
     others = np.setdiff1d(np.arange(found.plan.n_blocks), hit)
     np.testing.assert_array_equal(found.block_values[others], clean.block_values[others])

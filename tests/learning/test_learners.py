@@ -400,7 +400,7 @@ def test_certify_bounds_the_clean_risk(learner):
         assert found.certificate.provenance == "certified"
         assert found.interval.high < 1
         trained = model.certify(x, y, contamination=6, loss="training", rng=0)
-        assert trained.certificate.provenance == "plug-in"
+        assert trained.certificate.provenance in ("conditional", "plug-in")  # of rows, of pairs
     else:
         absolute = model.certify(x, y, contamination=6, loss="absolute", rng=0)
         assert absolute.estimate < 1.2 * found.estimate**0.5

@@ -17,7 +17,7 @@ def normal(shape, seed=0):
 
 
 def test_plot_shows_blocks_median_and_plain_average():
-    result = ov.mean(normal(300), contamination=3, rng=0)
+    result = ov.mean(normal(300), contamination=3, rng=0, vote="median")
     display = result.plot()
     ax = drawn(display)
     assert isinstance(display, BlocksDisplay)
@@ -68,19 +68,19 @@ def test_plot_uses_the_given_axes():
 
 def test_plot_of_one_column():
     x = normal((200, 2)) + np.array([0, 100])
-    result = ov.mean(pd.DataFrame(x, columns=["near", "far"]), contamination=2, rng=0)
+    result = ov.mean(pd.DataFrame(x, columns=["near", "far"]), contamination=2, rng=0, vote="median")
     for column, name in enumerate(("near", "far")):
         display = result.plot(column=column)
         np.testing.assert_array_equal(display.block_values, np.sort(result.block_values[:, column]))
         assert display.estimate == result.estimate[column]
         assert display.plain == pytest.approx(result.plain[column])
         assert drawn(display).get_xlabel() == f"mean of a block ({name})"
-    unnamed = ov.mean(x, contamination=2, rng=0).plot(column=1)
+    unnamed = ov.mean(x, contamination=2, rng=0, vote="median").plot(column=1)
     assert unnamed.ax_.get_xlabel() == "mean of a block"
 
 
 def test_columns_of_higher_arrays_are_counted_in_order():
-    result = ov.mean(normal((60, 2, 3)), contamination=1, rng=0)
+    result = ov.mean(normal((60, 2, 3)), contamination=1, rng=0, vote="median")
     display = BlocksDisplay.from_estimate(result, column=4)
     assert display.estimate == result.estimate[1, 1]
     np.testing.assert_array_equal(display.block_values, np.sort(result.block_values[:, 1, 1]))
@@ -88,16 +88,19 @@ def test_columns_of_higher_arrays_are_counted_in_order():
 
 @pytest.mark.parametrize("column", [-1, 2, 10])
 def test_missing_column_raises(column):
-    for result in (ov.mean(normal((50, 2)), contamination=1), ov.difference(normal(50), normal(50), contamination=1)):
+    for result in (
+        ov.mean(normal((50, 2)), contamination=1, vote="median"),
+        ov.difference(normal(50), normal(50), contamination=1),
+    ):
         with pytest.raises(ValueError, match=f"column={column} does not exist: there are 2 columns, numbered from 0"):
             result.plot(column=column)
     with pytest.raises(ValueError, match=f"column={column} does not exist"):
-        ov.mean(normal(50), contamination=1).plot(column=column)
+        ov.mean(normal(50), contamination=1, vote="median").plot(column=column)
 
 
 def test_column_of_wrong_type_raises():
     with pytest.raises(TypeError, match=r"column=0\.5 must be an integer"):
-        ov.mean(normal((50, 2)), contamination=1).plot(column=0.5)
+        ov.mean(normal((50, 2)), contamination=1, vote="median").plot(column=0.5)
 
 
 def test_plot_of_one_sample_of_a_difference():
@@ -129,7 +132,7 @@ def test_corrupt_blocks_on_a_grid_and_on_the_diagonal():
 def test_outlying_blocks_are_clipped_and_counted():
     x = normal(300)
     x[:2] = 1e6
-    display = ov.mean(x, contamination=2, rng=0).plot()
+    display = ov.mean(x, contamination=2, rng=0, vote="median").plot()
     ax = drawn(display)
     low, high = ax.get_xlim()
     assert high < 100
@@ -166,7 +169,10 @@ def test_equal_blocks_can_be_drawn():
 def test_infinite_block_values_are_clipped():
     x = normal(200)
     x[:3] = 1.7e308, -1.7e308, 1e300
-    for result in (ov.mean(x, contamination=3, rng=0), ov.u_statistic(x, kernel="variance", contamination=3, rng=0)):
+    for result in (
+        ov.mean(x, contamination=3, rng=0, vote="median"),
+        ov.u_statistic(x, kernel="variance", contamination=3, rng=0),
+    ):
         ax = drawn(result.plot())
         assert np.isfinite(ax.get_xlim()).all()
         assert "outside the plot" in ax.texts[0].get_text()

@@ -98,7 +98,7 @@ def test_ties_are_broken_at_random():
 def test_plan_equals_that_of_the_learners(n_rows, amount, share, degree):
     assume(degree * (2 * ov.Contamination(amount).count(n_rows) + 1) <= n_rows)
     plan = plan_batch(n_rows, contamination=amount, blocks=share, degree=degree)
-    count = ov.Contamination(amount).count(n_rows)
+    (count,) = ov.Contamination(amount).rounded_down((n_rows,))
     expected = plan_one_sample(n_rows, count, degree, n_blocks="auto", algorithm="robust", contamination=amount)
     assert (plan.n_blocks, plan.block_size) == (expected.n_blocks, expected.block_size)
     assert plan.n_chosen == middle_blocks(plan.n_blocks, count, share)

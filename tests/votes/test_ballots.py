@@ -76,8 +76,8 @@ def test_auto_takes_the_smallest_certified_radius():
 
 
 def test_auto_takes_the_median_without_a_scale():
-    assert ov.mean(X, 30, vote="auto", rng=0).plan.vote == "median"
-    assert ov.mean(X, 30, vote="auto", assume=ov.FiniteKurtosis(3.0), rng=0).plan.vote == "median"
+    assert ov.plan_blocks(3000, 30, vote="auto").vote == "median"
+    assert ov.plan_blocks(3000, 30, vote="auto", assume=ov.FiniteKurtosis(3.0)).vote == "median"
     assert ov.u_statistic(X, kernel="variance", vote="auto", rng=0).plan.vote == "median"
 
 
@@ -94,7 +94,7 @@ def test_given_number_of_blocks_is_used_by_every_vote():
         r = ov.mean(X, 30, assume=KNOWN, vote=vote, n_blocks=101, rng=0)
         assert (r.plan.n_blocks, r.plan.vote, len(r.block_values)) == (101, vote, 101)
     auto = ov.mean(X, 30, assume=KNOWN, vote="auto", n_blocks=101, rng=0)
-    assert auto.radius == min(ov.mean(X, 30, assume=KNOWN, vote=v, n_blocks=101, rng=0).radius for v in VOTES)
+    assert auto.plan.vote == "median"
     assert ov.mean(X, 30, assume=KNOWN, vote="soft", n_blocks=60, rng=0).certificate.provenance == "none"
 
 
@@ -161,7 +161,7 @@ def test_radius_function_of_every_vote():
     blocks = {"n_blocks": 301, "n_corrupt": 5, "block_size": 10, "confidence": 0.95, "assume": KNOWN}
     found = {vote: radius(**blocks, vote=vote) for vote in VOTES}
     assert radius(**blocks, vote="auto") == min(found.values())
-    with pytest.raises(ValueError, match="vote='loud' must be one of 'median', 'soft', 'clipped', 'auto'"):
+    with pytest.raises(ValueError, match="vote='loud' must be one of 'evidence', 'median', 'soft', 'clipped', 'auto'"):
         radius(**blocks, vote="loud")
     grid = {"n_blocks": (31, 31), "n_corrupt": 1, "block_size": (9, 9), "confidence": 0.95, "assume": ov.Bounded(0, 1)}
     assert radius(**grid, vote="auto", degrees=(1, 1)) == radius(**grid, degrees=(1, 1))

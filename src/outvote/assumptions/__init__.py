@@ -6,6 +6,7 @@ from outvote.assumptions.assumption import (
     Bounded,
     FiniteKurtosis,
     FiniteVariance,
+    Proportion,
     SubGaussian,
     one_assumption,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "Bounded",
     "FiniteKurtosis",
     "FiniteVariance",
+    "Proportion",
     "SubGaussian",
     "Tail",
     "one_assumption",

@@ -18,7 +18,7 @@ from outvote.contamination import Amount, Contamination
 from outvote.data.arguments import check_choice, log_delta_of, log_failure, whole_per_sample
 from outvote.data.text import count, listed
 from outvote.paper.mappings import MAPPINGS, alpha, block_count
-from outvote.votes import Layout, Terms, VoteName, ballot, best_vote
+from outvote.votes import BlockVote, Layout, Terms, ballot, best_vote
 
 Method = str | Callable[[Any], Any]
 #: One number of blocks for each sample, or None where it is to be chosen.
@@ -90,7 +90,7 @@ def plan_blocks(
     """
     rows = whole_per_sample("n_rows", n_rows, np.size(n_rows) or 1)
     degrees = whole_per_sample("degree", degree, len(rows))
-    check_choice("vote", vote, VoteName)
+    check_choice("vote", vote, BlockVote)
     check_choice("grid", grid, Literal["full", "diagonal"])
     check_choice("remainder", remainder, Remainder)
     allowed = Contamination.of(contamination)

@@ -164,6 +164,59 @@ class BlockPlan:
 
 
 @dataclass(frozen=True)
+class RowPlan:
+    """Rows that go into no blocks.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows in the sample (n).
+    n_corrupt : int
+        Rows that may be corrupt (n_O).
+    vote : str
+        How the rows become one answer: "evidence", or a fixed radius around the mean or a soft or clipped vote.
+    reason : str
+        Why.
+
+    Examples
+    --------
+    >>> import outvote as ov
+    >>> plan = ov.mean([1.0, 2.0, 4.0, 3.0, 2.0]).plan
+    >>> plan.n_rows, plan.n_corrupt, plan.vote, plan.n_blocks
+    (5, 1, 'evidence', None)
+    """
+
+    n_rows: int
+    n_corrupt: int
+    vote: str = "evidence"
+    reason: str = ""
+    n_blocks: None = None
+    block_size: None = None
+    n_left_out: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether the clean rows are in the majority."""
+        return 2 * self.n_corrupt < self.n_rows
+
+    @property
+    def withstands(self) -> int:
+        """The corrupt rows that the answer withstands."""
+        return self.n_corrupt
+
+    def strength(self) -> str:
+        """Say in a few words how many corrupt rows the answer withstands."""
+        return f"allows for {count(self.n_corrupt, 'corrupt row')}"
+
+    def explain(self) -> str:
+        """Say in plain sentences how the answer came about."""
+        return self.reason
+
+    def __str__(self) -> str:
+        return f"{self.vote} of {count(self.n_rows, 'row')}"
+
+
+@dataclass(frozen=True)
 class GridPlan:
     """The blocks of several samples, and which combinations of them vote.
 
@@ -273,6 +326,8 @@ class GridPlan:
 
 
 Plan = BlockPlan | GridPlan
+#: The plan of a result, which may have no blocks.
+AnyPlan = BlockPlan | GridPlan | RowPlan
 
 
 def majority(n_blocks: Sequence[int], n_corrupt: Sequence[int], grid: str) -> bool:

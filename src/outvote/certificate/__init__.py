@@ -5,7 +5,9 @@ from outvote.certificate.radii import expected_error, mean_squared_error, radius
 from outvote.certificate.uniform import uniform_radius
 from outvote.certificate.unscaled import (
     OrderStatisticInterval,
+    SigmaBounds,
     order_statistic_interval,
+    sigma_bounds,
     sigma_free_radius,
     sigma_upper,
 )
@@ -15,11 +17,13 @@ __all__ = [
     "Certificate",
     "OrderStatisticInterval",
     "Provenance",
+    "SigmaBounds",
     "expected_error",
     "log_failure",
     "mean_squared_error",
     "order_statistic_interval",
     "radius",
+    "sigma_bounds",
     "sigma_free_radius",
     "sigma_upper",
     "uniform_radius",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from outvote.assumptions import Assumption
 from outvote.data.text import percent
 
-Provenance = Literal["certified", "as stated", "plug-in", "none"]
+Provenance = Literal["certified", "conditional", "as stated", "plug-in", "none"]
 #: From the strongest to the weakest.
 PROVENANCES: tuple[Provenance, ...] = get_args(Provenance)
 _ADVERSARIES = {
@@ -31,10 +31,11 @@ class Certificate:
     radius : float or ndarray
         The estimate is within `radius` of the truth with the delivered confidence; ``inf`` if there
         is no bound.
-    provenance : {"certified", "plug-in", "as stated", "none"}
-        *certified*: proved under the stated assumption. *plug-in*: the scale is estimated from the
-        same rows instead of known. *as stated*: the paper claims the radius, but the proof is missing
-        or its conditions are not met. *none*: there is no radius.
+    provenance : {"certified", "conditional", "as stated", "plug-in", "none"}
+        *certified*: proved under the stated assumption. *conditional*: proved under `premise`, which was
+        read off the rows. *plug-in*: the scale is estimated from the same rows instead of known. *as
+        stated*: the paper claims the radius, but the proof is missing or its conditions are not met.
+        *none*: there is no radius.
     log_delta : float
         Natural logarithm of the failure probability delivered.
     requested_log_delta : float
@@ -56,6 +57,10 @@ class Certificate:
     levels : tuple of (int, float)
         If the number of corrupt rows was left open: for each level c, how far the estimate can be from the truth
         if no more than c rows are corrupt.
+    premise : str
+        What must be true of the clean rows, in words, if the radius is conditional.
+    premise_sd : float or ndarray
+        The largest sd of clean rows for which a conditional radius holds; NaN if it is not conditional.
     target : str
         The name of the estimated quantity in the text that `str` returns: "truth" by default.
 
@@ -65,9 +70,9 @@ class Certificate:
     >>> x = np.random.default_rng(0).normal(size=2000)
     >>> certificate = ov.mean(x, contamination=0.01, assume=ov.FiniteVariance(1.0), rng=0).certificate
     >>> certificate.provenance, round(certificate.radius, 3), round(certificate.confidence, 3)
-    ('certified', 0.35, 0.95)
+    ('certified', 0.09, 0.95)
     >>> print(certificate)  # doctest: +NORMALIZE_WHITESPACE
-    certified 95 %: within 0.35 of the truth for any clean distribution with sd ≤ 1,
+    certified 95 %: within 0.09023 of the truth for any clean distribution with sd ≤ 1,
     if the corrupt positions do not depend on the clean values (oblivious adversary)
     """
 
@@ -84,6 +89,8 @@ class Certificate:
     target: str = "truth"
     alternative: str = "two-sided"
     levels: tuple[tuple[int, float], ...] = ()
+    premise: str = ""
+    premise_sd: float | NDArray[np.float64] = math.nan
 
     @property
     def confidence(self) -> float:
@@ -124,7 +131,9 @@ class Certificate:
             return ": ".join(filter(None, ["no certificate", self.note]))
         size = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (radii.min(), radii.max())))
         text = f"{self.provenance} {percent(self.confidence, self.log_delta)}: {self._claim(size)}"
-        if isinstance(self.assumption, Assumption):
+        if self.premise:
+            text += f" if {self.premise}"
+        elif isinstance(self.assumption, Assumption):
             text += f" for any clean distribution with {self.assumption.describe()}"
         text += f", {_ADVERSARIES.get(self.adversary, self.adversary)}"
         if self.requested_log_delta != self.log_delta:

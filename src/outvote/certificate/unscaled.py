@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outvote import votes
 from outvote.assumptions.assumption import FiniteKurtosis
-from outvote.data.arguments import check_choice, log_failure
-from outvote.votes import Adversary, Alternative
+from outvote.contamination import Amount, Contamination
+from outvote.data.arguments import check_choice, log_delta_of, log_failure
+from outvote.data.rows import read_rows
+from outvote.votes import Adversary, Alternative, evidence
+from outvote.votes.evidence import Pairs
 
 
 def sigma_upper(
@@ -63,6 +67,70 @@ def sigma_upper(
     if not short < 1:
         return np.full_like(np.asarray(variance, dtype=float), np.inf)
     return np.asarray(np.sqrt(np.asarray(variance, dtype=float) / (1 - short)) * (1 + 1e-9))
+
+
+class SigmaBounds(NamedTuple):
+    """Bounds on the sd of clean rows: not below `low`, not above `high`.
+
+    Examples
+    --------
+    >>> bounds = SigmaBounds(0.9, 1.1)
+    >>> bounds.low, bounds.high
+    (0.9, 1.1)
+    """
+
+    low: float
+    high: float
+
+
+def sigma_bounds(
+    x: ArrayLike,
+    contamination: Contamination | Amount = 0.01,
+    confidence: float = 0.95,
+    kurtosis: float | None = None,
+) -> SigmaBounds:
+    """Bound the standard deviation of the clean rows.
+
+    Parameters
+    ----------
+    x : array-like
+        The rows, one column.
+    contamination : float, int or Contamination
+        How many rows may be corrupt.
+    confidence : float
+        Confidence (1 - δ) that both bounds hold.
+    kurtosis : float, optional
+        A bound on the kurtosis of the clean rows (3 if they are normal, 9 if exponential). No upper bound exists
+        without one: a rare large value may always have stayed away.
+
+    Returns
+    -------
+    SigmaBounds
+        ``low`` and ``high``. The rows are paired by a fixed permutation: the same rows give the same bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=10_000)
+    >>> low, high = sigma_bounds(x, contamination=0.01, kurtosis=3.0)
+    >>> round(low, 2), round(high, 2)
+    (0.91, 1.05)
+    """
+    rows = read_rows(x, "x")
+    if rows.ndim != 1:
+        raise ValueError(f"x has shape {rows.shape}: sigma_bounds takes one column at a time")
+    rows = rows.astype(np.float64)
+    if not np.isfinite(rows).all():
+        raise ValueError("x has NaN or infinite values: leave them out, or count them among the corrupt rows")
+    if kurtosis is not None:
+        FiniteKurtosis(kurtosis)
+    allowed = Contamination.of(contamination)
+    pairs = Pairs.of(rows, allowed.count(len(rows)), adaptive=allowed.adversary == "adaptive")
+    price = -log_delta_of(confidence) + (0.0 if kurtosis is None else math.log(2))
+    high = math.inf if kurtosis is None else evidence.sigma_upper(pairs, kurtosis, price)
+    if high == 0.0:
+        raise ValueError(f"the rows contradict kurtosis={kurtosis!r}: no sd fits them")
+    return SigmaBounds(evidence.sigma_lower(pairs, price), high)
 
 
 def sigma_free_radius(

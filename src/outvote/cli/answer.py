@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -130,6 +130,7 @@ class Value:
     radius: float | None
     provenance: str
     note: str = ""
+    premise_sd: float | None = None
 
     @classmethod
     def of(cls, found: RobustEstimate) -> Value:
@@ -137,7 +138,8 @@ class Value:
         low, high = found.interval
         provenance, note = found.certificate.provenance, found.certificate.note
         why = in_options(note) if provenance == "none" else ""
-        return cls.checked(found.estimate, low, high, found.radius, provenance, why)
+        value = cls.checked(found.estimate, low, high, found.radius, provenance, why)
+        return replace(value, premise_sd=finite(found.certificate.premise_sd))
 
     @classmethod
     def checked(cls, estimate: Any, low: Any, high: Any, radius: Any, provenance: str, note: str = "") -> Value:

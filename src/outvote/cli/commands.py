@@ -27,6 +27,16 @@ app = typer.Typer(
 )
 
 
+class MeanVote(StrEnum):
+    """How rows become one answer."""
+
+    auto = "auto"
+    evidence = "evidence"
+    median = "median"
+    soft = "soft"
+    clipped = "clipped"
+
+
 class Vote(StrEnum):
     """How the estimate is computed from the block values."""
 
@@ -87,6 +97,10 @@ Scale = Annotated[
     float | None, typer.Option("--scale", rich_help_panel=_KNOWN, help="They are sub-Gaussian with this scale.")
 ]
 Voting = Annotated[Vote, typer.Option("--vote", help="How the blocks vote; auto gives the smallest radius.")]
+MeanVoting = Annotated[
+    MeanVote,
+    typer.Option("--vote", help="How rows become one answer; auto is evidence, the others are votes of blocks."),
+]
 Missing = Annotated[
     Nan,
     typer.Option("--nan", help="Rows without a number are an error, are left out, or count as corrupt."),
@@ -126,7 +140,7 @@ def mean(
     bounds: Bounds = None,
     kurtosis: Kurtosis = None,
     scale: Scale = None,
-    vote: Voting = Vote.auto,
+    vote: MeanVoting = MeanVote.auto,
     row_id: Annotated[
         str | None,
         typer.Option(
@@ -148,8 +162,9 @@ def mean(
 
     plain: the average of all rows that are numbers. low, high: the interval,
     for as many corrupt rows as --contamination allows. provenance: certified,
-    or plug-in if the scale was estimated. survives: how many corrupt rows the
-    good blocks outvote.
+    or "if sd ≤ 2", for good rows with at most this standard deviation, which
+    is read off the rows if nothing is known of them. survives: how many corrupt
+    rows the interval allows for, or the good blocks outvote.
     """
     from outvote.cli import printing
     from outvote.cli.mean import means, means_by_id
@@ -388,7 +403,7 @@ def _asked(
     bounds: tuple[float, float] | None,
     kurtosis: float | None,
     scale: float | None,
-    vote: Vote,
+    vote: Vote | MeanVote,
     nan: Nan,
     seed: int,
 ) -> Asked:

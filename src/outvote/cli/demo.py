@@ -95,7 +95,8 @@ def draw(clean: NDArray[np.float64], corrupted: Spoiled, rows: list[Answer], rob
     legend_below(left)
     left.spines[["top", "right"]].set_visible(False)
     robust.plot(ax=right)
-    right.set(title=f"How the blocks vote: {robust.plan}", xlabel="mean area of a block, mm²")
+    low, high = robust.interval
+    right.set(title=f"What outvote says: between {low:.0f} and {high:.0f} mm²", xlabel="tumour area, mm²")
     return figure
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
-from outvote.blocks.plan import BlockPlan
+from outvote.blocks.plan import GridPlan
 from outvote.cli.answer import Asked, Progress, Value, finite, plain_mean, silent
 from outvote.data.columns import Columns, Group, Label
 from outvote.data.files import Files
@@ -58,7 +58,15 @@ class Means:
         return all(line.mean.bounded for line in self.groups)
 
 
-def means(columns: Columns, asked: Asked, source: str, *, levels: bool = False, progress: Progress = silent) -> Means:
+def means(
+    columns: Columns,
+    asked: Asked,
+    source: str,
+    *,
+    levels: bool = False,
+    progress: Progress = silent,
+    estimate: Callable[..., RobustEstimate] = mean,
+) -> Means:
     """Estimate the mean of each group, plain and robust.
 
     If there is only one group and it has no answer, an error is raised; among several groups the line gives the reason.
@@ -70,7 +78,7 @@ def means(columns: Columns, asked: Asked, source: str, *, levels: bool = False, 
     for number, group in enumerate(groups, 1):
         progress(f"group {number} of {len(groups)}")
         try:
-            found = mean(group.values, asked.contamination, **asked.options)
+            found = estimate(group.values, asked.contamination, **asked.options)
         except ValueError as error:
             if len(groups) == 1:
                 raise
@@ -109,7 +117,7 @@ def means_by_id(files: Files, value: str, by: Sequence[str], row_id: str, asked:
 
 def _line(label: Label, found: RobustEstimate, plain: float | None) -> MeanLine:
     plan = found.plan
-    assert isinstance(plan, BlockPlan)
+    assert not isinstance(plan, GridPlan)
     # With "auto", the interval allows for the largest level.
     corrupt = found.certificate.levels[-1][0] if found.certificate.levels else plan.n_corrupt
     survives = corrupt if found.certificate.levels else plan.withstands
@@ -125,8 +133,9 @@ def _no_mean(group: Group, error: Exception) -> MeanLine:
 def _levels(group: Group, asked: Asked) -> list[Level]:
     found = sensitivity(group.values, **asked.options)
     levels = []
-    columns = (found.n_corrupt, found.estimate, found.low, found.high, found.radius)
-    for corrupt, estimate, low, high, radius in zip(*columns, strict=True):
+    columns = (found.n_corrupt, found.estimate, found.low, found.high, found.radius, found.premise_sd)
+    for corrupt, estimate, low, high, radius, sd in zip(*columns, strict=True):
         provenance = found.provenance if math.isfinite(radius) else "none"
-        levels.append(Level(group.label, int(corrupt), Value.checked(estimate, low, high, radius, provenance)))
+        value = replace(Value.checked(estimate, low, high, radius, provenance), premise_sd=finite(sd))
+        levels.append(Level(group.label, int(corrupt), value))
     return levels

@@ -200,7 +200,7 @@ def _means(answer: Means) -> list[Any]:
             rounded(line.plain, value.radius),
             _text(rounded(value.estimate, value.radius), "bold"),
             *_ends(value),
-            value.provenance if value.estimate is not None else "no answer",
+            _grounds(value) if value.estimate is not None else "no answer",
             spaced(line.survives),
         )
     parts = [title, table]
@@ -214,7 +214,7 @@ def _means(answer: Means) -> list[Any]:
                 spaced(level.corrupt),
                 rounded(value.estimate, value.radius),
                 *_ends(value),
-                value.provenance,
+                _grounds(value),
             )
         parts += ["", "by the number of corrupt rows assumed", levels]
     return parts
@@ -314,11 +314,21 @@ def _remarks(answer: Answer, *, hints: bool) -> Iterator[str]:
                 f"row has {answer.typical:.3f}. A high score is a reason to look at a row, not a proof. "
                 "Row 1 is the first row of data"
             )
+    if hints and any(value.provenance == "conditional" for value in values):
+        yield (
+            "if sd ≤: the interval holds if the standard deviation of the good rows is at most this number, which was "
+            "read off the rows; give what is known beforehand by --sd, --bounds, --scale or --kurtosis"
+        )
     if hints and any(value.provenance == "plug-in" for value in values):
         yield (
             "plug-in: the scale was estimated from the same rows, so the interval is a good guess, not a guarantee; "
             "give what is known beforehand by --sd, --bounds, --scale or --kurtosis"
         )
+
+
+def _grounds(value: Value) -> str:
+    """Return what an interval rests on, in a few words."""
+    return value.provenance if value.premise_sd is None else f"if sd ≤ {value.premise_sd:.3g}"
 
 
 def _ends(value: Value) -> list[str]:

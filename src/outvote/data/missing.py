@@ -23,6 +23,10 @@ class MoreCorruptRows(ValueError):
         return str(self.args[0])
 
 
+class ContradictionError(ValueError):
+    """The rows contradict what was assumed of the clean ones."""
+
+
 def check_certain(count: int, allowed: int, n_rows: int, what: str) -> None:
     """Refuse more rows that are corrupt for certain than may be; `what` says what is wrong with them.
 

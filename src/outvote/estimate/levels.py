@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from outvote.data.missing import MoreCorruptRows
+from outvote.data.missing import ContradictionError, MoreCorruptRows
 from outvote.estimate.request import Request
 from outvote.estimate.result import Interval, RobustEstimate
 
@@ -35,7 +35,7 @@ def estimate_levels(
     for level in levels:
         try:
             found[level] = run(request.at(level, log_delta))
-        except MoreCorruptRows:
+        except (MoreCorruptRows, ContradictionError):
             continue
     return found
 
@@ -64,7 +64,7 @@ def agree(request: Request, n_rows: Sequence[int], run: Callable[[Request], Robu
         if lower > upper:
             break
         low, high, chosen = lower, upper, level
-    widest = results[max(results)]
+    widest = _one_premise(results)
     estimate = min(max(float(results[chosen].estimate), low), high)
     certificate = replace(
         widest.certificate,
@@ -81,3 +81,13 @@ def agree(request: Request, n_rows: Sequence[int], run: Callable[[Request], Robu
     )
     interval = Interval(*widest.interval)
     return replace(results[chosen], estimate=estimate, interval=interval, certificate=certificate, detail=detail)
+
+
+def _one_premise(results: dict[int, RobustEstimate]) -> RobustEstimate:
+    """Return the result for most corrupt rows, conditional on the smallest sd read off the rows at any level."""
+    widest = results[max(results)]
+    known = [one.certificate for one in results.values() if math.isfinite(float(one.certificate.premise_sd))]
+    if not known:
+        return widest
+    least = min(known, key=lambda one: float(one.premise_sd))
+    return replace(widest, certificate=replace(widest.certificate, premise=least.premise, premise_sd=least.premise_sd))

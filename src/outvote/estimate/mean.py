@@ -8,11 +8,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outvote.assumptions import Proportion
 from outvote.blocks.partition import PartitionKind, Remainder, Rng
 from outvote.contamination import Contamination
 from outvote.data.missing import NanPolicy, check_rows
 from outvote.data.rows import Rows, read_columns
 from outvote.estimate.block_values import block_means, deal_mean, within_bounds
+from outvote.estimate.evidence import mean_by_evidence
 from outvote.estimate.levels import agree
 from outvote.estimate.request import Allowed, Assumed, NBlocks, Request, per_column
 from outvote.estimate.result import RobustEstimate, placed_like
@@ -20,7 +22,7 @@ from outvote.estimate.scales import SpreadOfRows
 from outvote.estimate.summary import BlockSummary, conclude_summary
 from outvote.estimate.voting import Part, Voted, conclude
 from outvote.estimate.voting import vote as let_vote
-from outvote.votes import Alternative, Terms
+from outvote.votes import Alternative, Terms, VoteName
 
 
 def mean(
@@ -28,20 +30,20 @@ def mean(
     contamination: Allowed | Literal["auto"] = 0.01,
     confidence: float = 0.95,
     assume: Any = None,
-    vote: str = "median",
+    vote: str = "auto",
     n_blocks: NBlocks = "auto",
     partition: PartitionKind = "random",
     axis: int | None = 0,
     nan_policy: NanPolicy = "raise",
     rng: Rng = None,
     *,
-    remainder: Remainder = "drop",
+    remainder: Remainder | None = None,
     alternative: Alternative = "two-sided",
     simultaneous: bool = False,
     weights: None = None,
     max_contamination: float | Contamination = 0.1,
 ) -> RobustEstimate:
-    """Estimate a mean by the median of block means (MoM).
+    """Estimate a mean that part of the rows may not move, and say how far off it can be.
 
     Parameters
     ----------
@@ -53,24 +55,28 @@ def mean(
     confidence : float
         Confidence (1 - δ) of the interval.
     assume : assumption or None
-        What is known of the clean rows: `FiniteVariance`, `SubGaussian`, `Bounded` (rows outside are corrupt
-        for certain), `FiniteKurtosis`; a sequence gives one for each column. None estimates a scale from the rows, and
-        the radius is then a *plug-in*, not certified.
-    vote : {"median", "soft", "clipped", "auto"}
-        How the block means become one: their median (the paper), a soft or a clipped vote (two to three times tighter
-        when `assume` names a scale), or whichever has the smallest certified radius.
+        What is known of the clean rows: `FiniteVariance`, `SubGaussian`, `Bounded` (rows outside are corrupt for
+        certain), `Proportion`, `FiniteKurtosis`; a sequence gives one for each column. None takes boolean rows for
+        proportions and reads an sd off others: the interval is then proved for clean rows with at most this sd, which
+        is printed with it (*conditional*).
+    vote : {"auto", "evidence", "median", "soft", "clipped"}
+        How rows become one answer. "evidence" rules a value out only by evidence that is left when the rows that speak
+        most against it go, as many as may be corrupt: no blocks and no seed. "median" is the median of block means, the
+        paper's; "soft" and "clipped" let block means vote otherwise. "auto" is evidence; with no corrupt row and a
+        known scale, the narrowest interval of fixed width; and the median where blocks are asked for by `n_blocks`,
+        `partition` or `remainder`.
     n_blocks : "auto" or int
         Number of blocks (K).
     partition : {"random", "uniform", "hash", "contiguous"}
-        How rows are dealt into blocks: see :mod:`outvote.blocks.partition`.
+        How rows are put into blocks: see :mod:`outvote.blocks.partition`.
     axis : int or None
-        Axis along which the rows run; None flattens. The other axes are estimated together, on the same blocks.
+        Axis along which the rows run; None flattens. The other axes are estimated together.
     nan_policy : {"raise", "omit", "corrupt"}
         What rows with NaN are: an error, missing (left out), or corrupt (left out, and counted against
         `contamination`; infinities too).
     rng : int, Generator or None
-        Seed; the one that was used is in the result.
-    remainder : {"drop", "spread"}
+        Seed of the blocks; the one that was used is in the result.
+    remainder : {"drop", "spread"}, optional
         Whether the rows that K equal blocks do not take are left out, as in the paper, or spread.
     alternative : {"two-sided", "less", "greater"}
         "less" bounds the mean from above only, "greater" from below only.
@@ -84,21 +90,28 @@ def mean(
     Returns
     -------
     RobustEstimate
-        Estimate, interval, certificate, plan and block values.
+        Estimate, interval, certificate and plan; block values where there are blocks.
+
+    Raises
+    ------
+    ValueError
+        Among others where the rows contradict `assume`: no mean fits both.
 
     Notes
     -----
-    Peak memory beyond the rows: O(K), below 2 % of them, where rows are dealt in one pass (more than 2²⁰ values in
-    blocks of at least 64 rows, 256 for a median) or stay in place; else O(n): 16 bytes a row for their numbers, 40 for
-    a hash, and 16 more where every row votes.
+    Peak memory beyond the rows: O(n), some 40 bytes a row.
 
     Examples
     --------
     >>> import numpy as np, outvote as ov
     >>> x = np.random.default_rng(0).normal(size=1000)
     >>> x[:10] = 1e6
-    >>> print(round(x.mean()), ov.mean(x, contamination=0.01, assume=ov.FiniteVariance(1.0), rng=0))
-    10000 mean 0.00 ± 0.38 (certified 95 %, 55 blocks of 18, survives 27 corrupt rows)
+    >>> print(round(x.mean()), ov.mean(x, contamination=0.01))
+    10000 mean -0.05 ± 0.14 (95 % if the clean rows' sd is at most 1.96; allows for 10 corrupt rows)
+    >>> print(ov.mean(x, contamination=0.01, assume=ov.FiniteVariance(1.0)))
+    mean -0.049 ± 0.089 (certified 95 %, allows for 10 corrupt rows)
+    >>> print(ov.mean(x, contamination=0.01, assume=ov.FiniteVariance(1.0), vote="median", rng=0))
+    mean 0.00 ± 0.38 (certified 95 %, 55 blocks of 18, survives 27 corrupt rows)
     """
     if weights is not None:
         raise TypeError(
@@ -106,10 +119,13 @@ def mean(
             "that the blocks outvote would mean nothing. Resample rows by weight, or estimate a ratio of two means"
         )
     request = Request.read(
-        contamination, confidence, vote=vote, n_blocks=n_blocks, partition=partition, remainder=remainder,
-        nan_policy=nan_policy, alternative=alternative, rng=rng, max_contamination=max_contamination,
+        contamination, confidence, vote=vote, votes=VoteName, n_blocks=n_blocks, partition=partition,
+        remainder=remainder, nan_policy=nan_policy, alternative=alternative, rng=rng,
+        max_contamination=max_contamination,
     )  # fmt: skip
     sample = read_columns(x, "x", axis, stay=partition != "hash", flatten=True)
+    if assume is None and request.evidence and sample.values.dtype == bool:
+        assume = Proportion()
     assumed = per_column(assume, math.prod(sample.values.shape[1:]))
     found = agree(request, [len(sample.values)], lambda one: mean_of(sample, assumed, one, simultaneous))
     return placed_like(found, x)
@@ -118,6 +134,22 @@ def mean(
 def mean_of(sample: Rows, assumed: Assumed, request: Request, simultaneous: bool = False) -> RobustEstimate:
     """Estimate the mean of each column of rows that have been read, for a known contamination."""
     terms = request.terms.shared(len(assumed) if simultaneous else 1)
+    if request.evidence:
+        return mean_by_evidence(sample, assumed, request, terms)
+    return mean_by_blocks(sample, assumed, request.with_blocks(), terms)
+
+
+def vote_of_blocks(
+    x: ArrayLike, contamination: Allowed | Literal["auto"], confidence: float, *, assume: Any = None, **settings: Any
+) -> RobustEstimate:
+    """Estimate a mean by blocks only: "auto" takes their vote with the smallest radius."""
+    request = Request.read(contamination, confidence, **settings)
+    sample, known = read_columns(x, "x", 0), per_column(assume, 1)
+    return agree(request, [len(sample.values)], lambda one: mean_by_blocks(sample, known, one, one.terms))
+
+
+def mean_by_blocks(sample: Rows, assumed: Assumed, request: Request, terms: Terms) -> RobustEstimate:
+    """Estimate the mean of each column by a vote of blocks; "auto" takes the vote with the smallest radius."""
     if request.partition == "hash":
         return _mean_by_hash(sample, assumed, request, terms)
     rows, n_bad = sample.values, 0

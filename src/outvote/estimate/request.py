@@ -20,7 +20,7 @@ from outvote.blocks.plan import BlockPlan, Grid, Plan
 from outvote.contamination import Amount, Contamination
 from outvote.data.arguments import check_choice, log_delta_of, per_sample, whole_per_sample
 from outvote.data.missing import NanPolicy, screen
-from outvote.votes import Alternative, Terms, VoteName
+from outvote.votes import Alternative, BlockVote, Terms
 
 Allowed = Contamination | Amount | Sequence[Amount]
 NBlocks = Literal["auto"] | int | Sequence[Any]
@@ -42,8 +42,10 @@ class Request:
         The largest contamination considered where it is left open.
     terms : Terms
         Confidence, adversary and side of the whole answer.
-    vote : {"auto", "median", "soft", "clipped"}
-        How block values become one answer.
+    vote : {"auto", "evidence", "median", "soft", "clipped"}
+        How rows or block values become one answer.
+    by_blocks : bool
+        Whether the number of blocks, the partition or the remainder was given.
     n_blocks : tuple of (int or None)
         Blocks of each sample; None where the number is to be chosen.
     partition, remainder, nan_policy : str
@@ -56,6 +58,7 @@ class Request:
     most: Contamination
     terms: Terms
     vote: str
+    by_blocks: bool
     n_blocks: tuple[int | None, ...]
     partition: PartitionKind
     remainder: Remainder
@@ -69,22 +72,26 @@ class Request:
         confidence: float,
         *,
         vote: str = "median",
+        votes: Any = BlockVote,
         n_blocks: NBlocks = "auto",
         n_samples: int = 1,
         partition: PartitionKind = "random",
-        remainder: Remainder = "drop",
+        remainder: Remainder | None = None,
         nan_policy: NanPolicy = "raise",
         alternative: Alternative = "two-sided",
         rng: Rng = None,
         max_contamination: float | Contamination = 0.1,
     ) -> Request:
         """Check the arguments that estimators share, whatever the rows."""
-        check_choice("vote", vote, VoteName)
+        check_choice("vote", vote, votes)
         check_choice("nan_policy", nan_policy, NanPolicy)
         check_choice("partition", partition, PartitionKind)
-        check_choice("remainder", remainder, Remainder)
+        check_choice("remainder", remainder or "drop", Remainder)
         check_choice("alternative", alternative, Alternative)
         ks = tuple(_number_of_blocks(n_blocks, k) for k in per_sample("n_blocks", n_blocks, n_samples))
+        by_blocks = partition != "random" or remainder is not None or any(k is not None for k in ks)
+        if by_blocks and vote == "evidence":
+            raise ValueError("vote='evidence' has no blocks: leave out n_blocks, partition and remainder")
         most = largest_contamination(max_contamination)
         allowed = None
         if not isinstance(contamination, str):
@@ -97,7 +104,13 @@ class Request:
         elif alternative != "two-sided":
             raise ValueError(f"alternative={alternative!r} does not go with contamination='auto', which is two-sided")
         terms = Terms(log_delta_of(confidence), (allowed or most).adversary, alternative)
-        return cls(allowed, most, terms, vote, ks, partition, remainder, nan_policy, seed_of(rng))
+        seed, left = seed_of(rng), remainder or "drop"
+        return cls(allowed, most, terms, vote, by_blocks, ks, partition, left, nan_policy, seed)
+
+    @property
+    def evidence(self) -> bool:
+        """Whether a mean goes by evidence: if that was asked for, or nothing else."""
+        return self.vote == "evidence" or (self.vote == "auto" and not self.by_blocks)
 
     @property
     def allowed(self) -> Contamination:
@@ -105,6 +118,10 @@ class Request:
         if self.contamination is None:
             raise ValueError("contamination='auto' needs the rows in memory: give a fraction or a count")
         return self.contamination
+
+    def with_blocks(self) -> Request:
+        """Return the request for blocks: where the vote is open, they vote by their median."""
+        return replace(self, vote="median") if self.vote == "auto" else self
 
     def at(self, n_corrupt: int, log_delta: float) -> Request:
         """Return the request for so many corrupt rows in each sample, at another confidence."""

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.blocks.plan import Plan
+from outvote.blocks.plan import AnyPlan
 from outvote.certificate import Certificate
 from outvote.data.tensors import is_tensor, moved_to, to_host
-from outvote.data.text import percent, with_radius
+from outvote.data.text import percent, rounded, with_radius
 
 if TYPE_CHECKING:
-    from outvote.plotting import BlocksDisplay
+    from outvote.plotting import BlocksDisplay, RowsDisplay
 
-Number = float | NDArray[np.float64]
+Floats = NDArray[np.float64]
+Number = float | Floats
+
+#: Bars of a histogram of rows.
+_BARS = 60
 
 
 class Interval(NamedTuple):
@@ -28,6 +32,34 @@ class Interval(NamedTuple):
     high: Number
 
 
+class Histogram(NamedTuple):
+    """Rows counted in bars of one width, and how many lie below and above them."""
+
+    edges: Floats
+    counts: NDArray[np.int64]
+    below: int
+    above: int
+
+    @classmethod
+    def of(cls, values: Floats, low: float, high: float) -> Histogram:
+        """Count rows in ascending order; the bars cover the rows within three quartile ranges of the quartiles."""
+        ends = [0.0, 1.0]
+        if len(values):
+            lower, upper = (float(values[round(share * (len(values) - 1))]) for share in (0.25, 0.75))
+            reach = 3 * (upper - lower) if upper > lower else math.inf
+            ends = [max(float(values[0]), lower - reach), min(float(values[-1]), upper + reach)]
+        ends += [end for end in (low, high) if math.isfinite(end)]
+        first, last = min(ends), max(ends)
+        if not last - first < math.inf:
+            first, last = -1.0, 1.0
+        if first == last:
+            first, last = first - 0.5, last + 0.5
+        edges = np.linspace(first, last, _BARS + 1)
+        places = np.searchsorted(values, edges)
+        places[-1] = np.searchsorted(values, last, side="right")
+        return cls(edges, np.diff(places).astype(np.int64), int(places[0]), len(values) - int(places[-1]))
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RobustEstimate:
     """A robust estimate that can account for itself.
@@ -35,74 +67,82 @@ class RobustEstimate:
     Attributes
     ----------
     estimate : float or ndarray
-        The answer: what the block values voted for, by their median unless another vote was asked for.
+        The answer.
     interval : Interval
-        ``(low, high)``, what the certificate makes of it.
+        ``(low, high)``: what the certificate says of the truth. It need not be symmetric about the estimate.
     certificate : Certificate
-        How far the estimate can be from the truth, and on what grounds.
-    plan : BlockPlan or GridPlan
-        The blocks, and why there are that many.
+        How far the estimate can be from the truth, with which confidence, and under which assumption or premise.
+    plan : RowPlan, BlockPlan or GridPlan
+        How many rows there are, how many may be corrupt, and the blocks, if there are any, with the reason for them.
     block_values : ndarray or tuple of ndarray
         One value for each block (or combination of blocks); one array for each sample where the
-        samples voted separately. Several columns are on the last axes. Empty where `u_statistic` had too many of them
-        to keep. Tensors, on the same device, if the rows were tensors; then `estimate` and `interval` of several
-        columns are tensors too.
+        samples voted separately. Several columns are on the last axes. Empty if there are no blocks, or where
+        `u_statistic` had too many of them to keep. Tensors, on the same device, if the rows were tensors; then
+        `estimate` and `interval` of several columns are tensors too.
     block_sizes : ndarray or tuple of ndarray
         Rows in each block.
-    seed : int
-        ``rng=seed`` deals the same blocks again.
+    seed : int or None
+        ``rng=seed`` puts the rows into the same blocks again; None if there are no blocks.
     statistic : str
         What was estimated.
     names : tuple of str or None
         Names of the columns, if the input had any.
     n_omitted : int
         Rows set aside by the NaN policy.
-    partition : str
-        How the rows were dealt.
+    partition : str or None
+        How the rows were put into blocks.
     alternative : {"two-sided", "less", "greater"}
         Which ends of the interval are finite.
     detail : str
         Anything else worth knowing.
     centres : tuple of float
         Where the samples voted separately: what each voted for.
+    plain_mean : float, ndarray or None
+        The mean of the rows, if there are no blocks to average.
+    pictures : tuple of Histogram
+        The rows of each column as a histogram, if there are no blocks to draw.
 
     Examples
     --------
     >>> import numpy as np, outvote as ov
     >>> x = np.random.default_rng(0).exponential(size=2000)
-    >>> r = ov.mean(x, contamination=0.01, rng=0)
+    >>> r = ov.mean(x, contamination=0.01)
     >>> print(r)
-    mean 1.00 ± 0.32 (plug-in 95 %, 95 blocks of 21, survives 47 corrupt rows)
+    mean 0.99 ± 0.12 (95 % if the clean rows' sd is at most 1.81; allows for 20 corrupt rows)
     >>> low, high = r.interval
-    >>> bool(low < r.estimate < high)
-    True
-    >>> r.plan.n_blocks, r.certificate.provenance
-    (95, 'plug-in')
+    >>> bool(low < r.estimate < high), f"{r:.1f}"
+    (True, '1.0 ± 0.1')
+    >>> r.plan.n_corrupt, r.certificate.provenance
+    (20, 'conditional')
     """
 
     estimate: Number
     interval: Interval
     certificate: Certificate
-    plan: Plan
-    block_values: NDArray[np.float64] | tuple[NDArray[np.float64], ...]
+    plan: AnyPlan
+    block_values: Floats | tuple[Floats, ...]
     block_sizes: NDArray[np.intp] | tuple[NDArray[np.intp], ...]
-    seed: int
+    seed: int | None
     statistic: str
     names: tuple[str, ...] | None = None
     n_omitted: int = 0
-    partition: str = "random"
+    partition: str | None = "random"
     alternative: str = "two-sided"
     detail: str = ""
     centres: tuple[float, ...] = ()
+    plain_mean: Number | None = None
+    pictures: tuple[Histogram, ...] = ()
 
     @property
     def radius(self) -> Number:
-        """How far the estimate can be from the truth."""
+        """How far the estimate can be from the truth: the larger side, where the interval is not symmetric."""
         return self.certificate.radius
 
     @property
     def plain(self) -> Number | tuple[Number, ...]:
-        """The average of the block values: for a mean, the plain mean of the rows in blocks."""
+        """The plain mean, which trusts every row: of the rows, or of the block values where there are blocks."""
+        if self.plain_mean is not None:
+            return self.plain_mean
         if isinstance(self.block_values, tuple):
             return tuple(map(_average, map(to_host, self.block_values), self.block_sizes))
         values, shape = to_host(self.block_values), np.shape(to_host(self.estimate))
@@ -115,18 +155,19 @@ class RobustEstimate:
         return _average(values.reshape(-1, *shape), sizes)
 
     def explain(self) -> str:
-        """Say in plain sentences what was found, how sure it is, and how the blocks were chosen."""
+        """Say in plain sentences what was found, how sure it is, and how it came about."""
         lines = [str(self), str(self.certificate)]
         lines += self.plan.explain().split("\n")
         if self.n_omitted:
             lines.append(f"{self.n_omitted} rows had NaN or infinite values.")
         if self.detail:
             lines.append(self.detail)
-        lines.append(f"The partition was drawn with partition={self.partition!r}, rng={self.seed}.")
+        if self.partition is not None:
+            lines.append(f"The partition was drawn with partition={self.partition!r}, rng={self.seed}.")
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None, *, column: int = 0) -> BlocksDisplay:
-        """Draw the block values, their median, the plain average, and what corrupt blocks could do.
+    def plot(self, ax: Any = None, *, column: int = 0) -> BlocksDisplay | RowsDisplay:
+        """Draw the rows, or the block values where there are blocks, with the estimate and its interval.
 
         Parameters
         ----------
@@ -135,21 +176,30 @@ class RobustEstimate:
         column : int
             Which column, when several were estimated at once.
         """
-        from outvote.plotting import BlocksDisplay
+        from outvote.plotting import BlocksDisplay, RowsDisplay
 
-        return BlocksDisplay.from_estimate(self, column=column).plot(ax=ax)
+        display = BlocksDisplay if self.partition is not None else RowsDisplay
+        return display.from_estimate(self, column=column).plot(ax=ax)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, strings and lists, ready for JSON; what is infinite becomes None."""
-        return {
+    def to_dict(self, *, blocks: bool = False) -> dict[str, Any]:
+        """Return plain numbers, strings and lists, ready for JSON; what is infinite becomes None.
+
+        Parameters
+        ----------
+        blocks : bool
+            Whether to add the values and sizes of the blocks.
+        """
+        certificate = self.certificate
+        found = {
             "statistic": self.statistic,
             "names": list(self.names) if self.names else None,
             "estimate": _json(self.estimate),
             "low": _json(self.interval.low),
             "high": _json(self.interval.high),
             "radius": _json(self.radius),
-            "provenance": self.certificate.provenance,
-            "confidence": self.certificate.confidence,
+            "provenance": certificate.provenance,
+            "premise_sd": _json(certificate.premise_sd),
+            "confidence": certificate.confidence,
             "alternative": self.alternative,
             "n_rows": _json(self.plan.n_rows),
             "n_blocks": _json(self.plan.n_blocks),
@@ -158,41 +208,56 @@ class RobustEstimate:
             "n_left_out": _json(self.plan.n_left_out),
             "n_omitted": self.n_omitted,
             "vote": self.plan.vote,
-            "assumption": None if self.certificate.assumption is None else repr(self.certificate.assumption),
-            "adversary": self.certificate.adversary,
-            "levels": _json(self.certificate.levels),
+            "assumption": None if certificate.assumption is None else repr(certificate.assumption),
+            "adversary": certificate.adversary,
+            "levels": _json(certificate.levels) or None,
             "detail": self.detail,
             "partition": self.partition,
             "seed": self.seed,
-            "block_values": _json(self.block_values),
-            "block_sizes": _json(self.block_sizes),
         }
+        if blocks:
+            found |= {"block_values": _json(self.block_values), "block_sizes": _json(self.block_sizes)}
+        return found
 
     def __str__(self) -> str:
-        return f"{self.statistic} {self._value()} ({', '.join(self._remarks())})"
+        return f"{self.statistic} {self._value()} ({self._remarks()})"
 
     __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        """Write estimate and radius with a format for numbers: ``f"{r:.2f}"`` gives "1.02 ± 0.07"."""
+        if not spec:
+            return str(self)
+        if not isinstance(self.estimate, float):
+            raise TypeError(f"a format is for one number, but there are {np.size(self.estimate)} columns")
+        radius = float(self.radius)
+        return f"{self.estimate:{spec}} ± {radius:{spec}}" if math.isfinite(radius) else f"{self.estimate:{spec}}"
 
     def _value(self) -> str:
         if not isinstance(self.estimate, float):
             return _table_line(to_host(self.estimate), self.names)
-        end = self.interval.high if self.alternative == "less" else self.interval.low
-        if self.alternative != "two-sided" and math.isfinite(float(end)):
-            return f"{self.estimate:.4g}, at {'most' if self.alternative == 'less' else 'least'} {float(end):.4g}"
-        return with_radius(self.estimate, self.radius if isinstance(self.radius, float) else math.inf)
+        low, high = float(self.interval.low), float(self.interval.high)
+        end = high if self.alternative == "less" else low
+        if self.alternative != "two-sided" and math.isfinite(end):
+            return f"{self.estimate:.4g}, at {'most' if self.alternative == 'less' else 'least'} {end:.4g}"
+        radius = self.radius if isinstance(self.radius, float) else math.inf
+        lopsided = abs((high - self.estimate) - (self.estimate - low)) > 0.02 * (high - low)
+        if math.isfinite(high - low) and lopsided:
+            numbers = (rounded(number, (high - low) / 2) for number in (self.estimate, low, high))
+            return "{}, between {} and {}".format(*numbers)
+        return with_radius(self.estimate, radius)
 
-    def _remarks(self) -> list[str]:
-        certificate = self.certificate
-        if certificate.provenance == "none":
-            remarks = ["no certificate"]
-        else:
-            remarks = [f"{certificate.provenance} {percent(certificate.confidence)}"]
-        remarks.append(str(self.plan))
+    def _remarks(self) -> str:
+        """Say how sure the estimate is, and how many corrupt rows it withstands."""
+        certificate, confidence = self.certificate, percent(self.certificate.confidence)
+        strength = self.plan.strength()
         if certificate.levels and self.plan.holds:
-            remarks.append(f"allows for up to {certificate.levels[-1][0]} corrupt rows, the number left open")
-        else:
-            remarks.append(self.plan.strength())
-        return remarks
+            strength = f"allows for up to {certificate.levels[-1][0]} corrupt rows, the number left open"
+        if certificate.provenance == "conditional":
+            return f"{confidence} if {certificate.premise}; {strength}"
+        sure = "no certificate" if certificate.provenance == "none" else f"{certificate.provenance} {confidence}"
+        blocks = [] if self.partition is None else [str(self.plan)]
+        return ", ".join([sure, *blocks, strength])
 
     def _repr_html_(self) -> str:
         """Render as a small table in notebooks; whatever the data contain is escaped."""
@@ -204,9 +269,9 @@ class RobustEstimate:
             + "</tr>"
             for name, *values in zip(names, *cells, strict=False)
         )
-        remarks = html.escape(", ".join(self._remarks()))
         return (
-            f"<table><caption style='text-align:left'><b>{html.escape(self.statistic)}</b>: {remarks}</caption>"
+            f"<table><caption style='text-align:left'><b>{html.escape(self.statistic)}</b>: "
+            f"{html.escape(self._remarks())}</caption>"
             f"<thead><tr><th></th><th>estimate</th><th>low</th><th>high</th></tr></thead><tbody>{rows}</tbody></table>"
         )
 
@@ -225,7 +290,15 @@ def placed_like(result: RobustEstimate, x: Any) -> RobustEstimate:
     )
 
 
-def _table_line(values: NDArray[np.float64], names: tuple[str, ...] | None) -> str:
+def shaped(values: Any, shape: tuple[int, ...]) -> Number:
+    """Return a number for shape (), else an array of that shape."""
+    flat = np.ravel(np.asarray(values, dtype=np.float64))
+    if shape == ():
+        return float(flat[0])
+    return flat.reshape(shape) if flat.size == math.prod(shape) else np.full(shape, flat[0])
+
+
+def _table_line(values: Floats, names: tuple[str, ...] | None) -> str:
     if names and values.ndim == 1:
         shown = [f"{' '.join(name.split())} {value:.4g}" for name, value in zip(names, values, strict=True)]
         return ", ".join(shown[:6]) + (f", … ({len(shown)} columns)" if len(shown) > 6 else "")
@@ -233,7 +306,7 @@ def _table_line(values: NDArray[np.float64], names: tuple[str, ...] | None) -> s
         return " ".join(str(values).split())
 
 
-def _average(values: NDArray[np.float64], sizes: Any) -> Number:
+def _average(values: Floats, sizes: Any) -> Number:
     """Average over the blocks, weighted by their rows where there is one size for each; no overflow on the way."""
     weights = np.asarray(sizes) if sizes is not None and np.shape(sizes) == np.shape(values)[:1] else None
     weights = np.full(len(values), 1 / len(values)) if weights is None else weights / weights.sum()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from outvote.blocks.partition import Rng, seed_of
 from outvote.certificate.document import PROVENANCES
 from outvote.contamination import Adversary, Contamination
 from outvote.data.arguments import check_choice, is_whole
-from outvote.data.missing import MoreCorruptRows
+from outvote.data.missing import ContradictionError, MoreCorruptRows
 from outvote.data.rows import read_rows
 from outvote.estimate.difference import difference
 from outvote.estimate.levels import level_counts
@@ -44,6 +44,8 @@ class Sensitivity:
         What was estimated.
     plain : float
         The plain estimate, which trusts every row.
+    premise_sd : ndarray
+        The largest sd of clean rows for which each interval holds, where it was read off the rows; else NaN.
     """
 
     n_corrupt: NDArray[np.int64]
@@ -55,10 +57,11 @@ class Sensitivity:
     n_rows: int | tuple[int, ...]
     statistic: str
     plain: float
+    premise_sd: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     def to_dict(self) -> dict[str, Any]:
         """Return columns of plain numbers; what is infinite becomes None."""
-        columns = {name: getattr(self, name).tolist() for name in ("n_corrupt", "estimate", "low", "high", "radius")}
+        columns = {name: getattr(self, name).tolist() for name in self._columns}
         return {name: [value if math.isfinite(value) else None for value in values] for name, values in columns.items()}
 
     def plot(self, ax: Any = None, *, threshold: float | None = None) -> SensitivityDisplay:
@@ -67,13 +70,18 @@ class Sensitivity:
 
         return SensitivityDisplay.from_sensitivity(self, threshold=threshold).plot(ax=ax)
 
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        names = ("n_corrupt", "estimate", "low", "high", "radius")
+        return (*names, "premise_sd") if np.isfinite(self.premise_sd).any() else names
+
     def __str__(self) -> str:
-        lines = [
-            f"{self.statistic}, {self.provenance}",
-            f"{'corrupt rows':>12} {'estimate':>12} {'low':>12} {'high':>12}",
-        ]
-        rows = zip(self.n_corrupt, self.estimate, self.low, self.high, strict=True)
-        lines += [f"{c:>12} {e:>12.5g} {a:>12.5g} {b:>12.5g}" for c, e, a, b in rows]
+        heads = {"n_corrupt": "corrupt rows", "estimate": "estimate", "low": "low", "high": "high"}
+        if "premise_sd" in self._columns:
+            heads["premise_sd"] = "if sd ≤"
+        lines = [f"{self.statistic}, {self.provenance}", " ".join(f"{head:>12}" for head in heads.values())]
+        rows = zip(*(getattr(self, name) for name in heads), strict=True)
+        lines += [" ".join([f"{row[0]:>12}", *(f"{value:>12.5g}" for value in row[1:])]) for row in rows]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -137,11 +145,16 @@ def sensitivity(
     most = largest_contamination(max_contamination).count(min(n_rows))
     wanted = level_counts(most) if levels is None else _counts(levels)
     seed, found = seed_of(rng), {}
+    contradiction: ContradictionError | None = None
     for level in wanted:
         try:
             found[level] = run(*rows, contamination=Contamination(level, adversary), rng=seed, **options)
         except MoreCorruptRows:
             continue  # the rows themselves say that there are more
+        except ContradictionError as error:  # with so few corrupt rows they contradict the assumption
+            contradiction = error
+    if not found and contradiction is not None:
+        raise contradiction
     if not found:
         raise ValueError(f"levels={wanted!r}: more rows than that are corrupt for certain")
     results = list(found.values())
@@ -156,6 +169,7 @@ def sensitivity(
         n_rows=n_rows[0] if len(n_rows) == 1 else n_rows,
         statistic=results[0].statistic,
         plain=plains[0] if len(plains) == 1 else plains[1] - plains[0],
+        premise_sd=np.array([float(r.certificate.premise_sd) for r in results]),
     )
 
 

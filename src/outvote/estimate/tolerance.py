@@ -19,7 +19,7 @@ from outvote.data.rows import read_rows
 from outvote.data.text import spaced, with_radius
 from outvote.estimate.curve import Side, curve
 from outvote.estimate.difference import difference
-from outvote.estimate.mean import mean
+from outvote.estimate.mean import vote_of_blocks
 from outvote.estimate.result import RobustEstimate
 
 _CLAIM = re.compile(r"\s*(mean|difference)\s*(<=|>=|<|>)\s*([-+0-9.eE]+)\s*")
@@ -205,7 +205,7 @@ def sample_sides(
 def _mean_at(
     sample: NDArray[Any], confidence: float, adversary: Adversary, settings: dict[str, Any], count: int
 ) -> RobustEstimate:
-    return mean(sample, Contamination(count, adversary), confidence, **settings)
+    return vote_of_blocks(sample, Contamination(count, adversary), confidence, **settings)
 
 
 def _fewest_corrupt(
@@ -214,7 +214,7 @@ def _fewest_corrupt(
     """Estimate with as few corrupt rows as there are for certain: none, or those that give themselves away."""
     count = max(certain)
     if len(rows) == 1:
-        return mean(rows[0], Contamination(count, adversary), confidence, **settings)
+        return _mean_at(rows[0], confidence, adversary, settings, count)
     return difference(rows[0], rows[1], Contamination(count, adversary), confidence, **settings)
 
 

@@ -105,8 +105,10 @@ def u_statistic(
     >>> round(ov.u_statistic(z, kernel="variance", contamination=20, rng=0).estimate, 2)
     0.09
     >>> x, y = rng.normal(size=500), rng.normal(1.0, size=400)
-    >>> print(ov.u_statistic(x, y, kernel="auc", grid="diagonal", contamination=(5, 4), rng=0))
-    auc 0.76 ± 0.28 (certified 95 %, 33 blocks of 15 with 33 blocks of 12, allows for 5 and 4 corrupt rows)
+    >>> r = ov.u_statistic(x, y, kernel="auc", grid="diagonal", contamination=(5, 4), rng=0)
+    >>> print(r)  # doctest: +NORMALIZE_WHITESPACE
+    auc 0.76, between 0.48 and 1.00 (certified 95 %,
+    33 blocks of 15 with 33 blocks of 12, allows for 5 and 4 corrupt rows)
     >>> table = rng.normal(scale=[1.0, 2.0, 3.0], size=(2000, 3))
     >>> ov.u_statistic(table, kernel="gini", axis=0, contamination=20, rng=0).estimate.round(1)
     array([1.2, 2.2, 3.4])

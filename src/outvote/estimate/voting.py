@@ -15,7 +15,7 @@ from outvote.blocks.plan import BlockPlan, Plan
 from outvote.certificate import Certificate, Provenance
 from outvote.data.tensors import median, to_host
 from outvote.estimate.request import Assumed, Request, bounds_of, distinct
-from outvote.estimate.result import Interval, Number, RobustEstimate
+from outvote.estimate.result import Interval, RobustEstimate, shaped
 from outvote.estimate.scales import Spread
 from outvote.votes import Ballot, Terms, ballot, median_of, medians_of_counts, sigma_free_factor
 
@@ -146,13 +146,13 @@ def conclude(
     **about: Any,
 ) -> RobustEstimate:
     """Write the result: of one column for shape (), else of columns of that shape; known bounds cut the interval."""
-    centre, radius = _shaped(estimate, shape), _shaped(certificate.radius, shape)
+    centre, radius = shaped(estimate, shape), shaped(certificate.radius, shape)
     if interval is None:
         bounds = bounds_of(assumed) if len(assumed) > 1 else tuple(end[0] for end in bounds_of(assumed))
         side = request.terms.alternative
         low = np.full(np.size(centre), -math.inf) if side == "less" else np.ravel(centre - radius)
         high = np.full(np.size(centre), math.inf) if side == "greater" else np.ravel(centre + radius)
-        interval = Interval(*(_shaped(np.clip(end, *bounds), shape) for end in (low, high)))
+        interval = Interval(*(shaped(np.clip(end, *bounds), shape) for end in (low, high)))
     log_delta = request.terms.log_delta
     return RobustEstimate(
         estimate=centre,
@@ -166,14 +166,6 @@ def conclude(
         alternative=request.terms.alternative,
         **about,
     )
-
-
-def _shaped(values: Any, shape: tuple[int, ...]) -> Number:
-    """Return a number for shape (), else an array of that shape."""
-    flat = np.ravel(np.asarray(values, dtype=np.float64))
-    if shape == ():
-        return float(flat[0])
-    return flat.reshape(shape) if flat.size == math.prod(shape) else np.full(shape, flat[0])
 
 
 def _needs_scale(assume: Assumption | None, plan: Plan) -> bool:

@@ -211,7 +211,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
 
     def _corrupt_rows(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """Return how many rows of each sample may be corrupt."""
-        return Contamination.of(self.contamination).counts(sizes)
+        return Contamination.of(self.contamination).rounded_down(sizes)
 
     def _plan(self, n_rows: int, n_corrupt: int, contamination: Any, degree: int) -> BlockPlan:
         """Plan the blocks of one sample."""

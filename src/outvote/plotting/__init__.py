@@ -4,6 +4,7 @@ from outvote.plotting.base import COLORS, LINES, legend_below, new_axes, new_pan
 from outvote.plotting.blocks import BlocksDisplay
 from outvote.plotting.mappings import AdmissibleDisplay, EnvelopeDisplay
 from outvote.plotting.radius import RadiusDisplay
+from outvote.plotting.rows import RowsDisplay
 from outvote.plotting.sensitivity import SensitivityDisplay
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "BlocksDisplay",
     "EnvelopeDisplay",
     "RadiusDisplay",
+    "RowsDisplay",
     "SensitivityDisplay",
     "legend_below",
     "new_axes",

@@ -38,7 +38,7 @@ class BlocksDisplay:
     >>> import numpy as np, outvote as ov
     >>> from matplotlib.figure import Figure
     >>> x = np.random.default_rng(0).exponential(size=1000)
-    >>> display = ov.mean(x, contamination=5, rng=0).plot(ax=Figure().subplots())
+    >>> display = ov.mean(x, contamination=5, vote="median", rng=0).plot(ax=Figure().subplots())
     >>> type(display).__name__, display.ax_.get_xlabel()
     ('BlocksDisplay', 'mean of a block')
     """

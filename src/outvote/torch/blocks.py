@@ -170,7 +170,7 @@ def _count(contamination: Any, n_rows: int, degree: int) -> int:
         if degree * (2 * count + 1) > n_rows:
             raise _too_small(contamination, count, n_rows, degree)
         return count
-    count = asked.count(n_rows)
+    (count,) = asked.rounded_down((n_rows,))
     if not count and isinstance(asked.amount, numbers.Real) and asked.amount:
         raise ValueError(
             f"contamination={contamination!r} of a batch of {_rows(n_rows)} is less than one row, so that nothing "

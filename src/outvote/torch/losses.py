@@ -184,7 +184,7 @@ def trusted_rows(losses: Tensor, contamination: Any, *, above: Any) -> Tensor:
     values = _precise(losses.detach())
     finite = torch.isfinite(values)
     values = torch.where(finite, values, math.inf)
-    kept = values.sort().values[: n_rows - Contamination.of(contamination).count(n_rows)]
+    kept = values.sort().values[: n_rows - Contamination.of(contamination).rounded_down((n_rows,))[0]]
     limit = _far(kept) if far else torch.full_like(kept[-1], float(above))
     return finite & (values <= torch.maximum(kept[-1], limit))
 

@@ -18,7 +18,9 @@ from outvote.votes.search import best_n_blocks, odd_grid
 from outvote.votes.soft import SoftTuning, soft_scale, soft_tuning, soft_vote
 from outvote.votes.terms import Layout, Terms
 
-VoteName = Literal["median", "soft", "clipped", "auto"]
+#: Votes of blocks; "auto" takes the smallest certified radius.
+BlockVote = Literal["median", "soft", "clipped", "auto"]
+VoteName = Literal["evidence", "median", "soft", "clipped", "auto"]
 
 #: Up to this many rows every row votes; with more rows, blocks vote, which is faster.
 _EVERY_ROW_VOTES_UP_TO = 2**20

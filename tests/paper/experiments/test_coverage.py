@@ -264,7 +264,7 @@ def test_every_vote_assumption_and_adversary_is_tried():
     known = {kind.__name__ for kind in Assumption.__subclasses__() if kind.__module__.startswith("outvote")}
     tried_ones = {type(case.assume).__name__ for case in CASES if case.stated is None}
     assert tried_ones == {*known, "NoneType"}
-    for vote in ("median", "soft", "clipped"):
+    for vote in ("median", "soft", "clipped", "evidence"):
         assert {type(case.assume).__name__ for case in CASES if case.vote == vote} == tried_ones
     for vote in get_args(VoteName):
         assert {case.adversary for case in CASES if case.vote == vote} >= set(get_args(Adversary))

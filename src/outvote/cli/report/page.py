@@ -19,6 +19,7 @@ from outvote.cli.verdict import DifferenceFinding, Finding, MeanFinding, questio
 from outvote.data.columns import Columns
 from outvote.data.writing import write_text
 from outvote.estimate.curve import curve
+from outvote.estimate.mean import vote_of_blocks
 from outvote.plotting.pages import embedded, fill
 
 #: The most groups on a page.
@@ -74,7 +75,7 @@ def write_report(
     target = _checked(Path(path), inputs)
     _check_question(columns, asked, baseline, threshold)
     columns.check(asked.nan)
-    found = means(columns, asked, source, progress=progress).groups
+    found = means(columns, asked, source, progress=progress, estimate=vote_of_blocks).groups
     lines = [line for line in found if not columns.keys or line.group != (None,)]
     left_out = 0
     if columns.keys:

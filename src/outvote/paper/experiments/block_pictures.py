@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from outvote.blocks.plan import BlockPlan, GridPlan
 from outvote.contamination import Contamination, Outliers
 from outvote.estimate.mean import mean
 from outvote.estimate.u_statistic import u_statistic
@@ -104,10 +105,11 @@ def _computed(rng: np.random.Generator, chosen: Picture, samples: list[Any]) -> 
     """Return the block values of a random partition, and the block of each row."""
     settings: dict[str, Any] = {"rng": rng}
     if chosen.kernel is None:
-        result = mean(samples[0], chosen.outliers[0], n_blocks=chosen.blocks[0], **settings)
+        result = mean(samples[0], chosen.outliers[0], vote="median", n_blocks=chosen.blocks[0], **settings)
     else:
         settings |= {"contamination": chosen.outliers, "n_blocks": chosen.blocks, "grid": chosen.grid}
         result = u_statistic(*samples, kernel=chosen.kernel, **settings)
+    assert isinstance(result.plan, BlockPlan | GridPlan)
     parts = result.plan.partition(result.seed)
     return result.block_values, [part.labels for part in (parts if isinstance(parts, tuple) else (parts,))]
 

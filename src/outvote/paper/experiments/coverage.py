@@ -28,6 +28,7 @@ LOSS = "bound for a loss in [0, 1]"
 #: Label, marker, edge colour, face colour and provenance.
 _MARKERS = (
     ("certified", "o", COLORS["robust"], COLORS["robust"], "certified"),
+    ("conditional", "o", COLORS["robust"], "white", "conditional"),
     ("plug-in", "D", COLORS["plain"], "white", "plug-in"),
     ("the paper's, in range", "s", "#222222", "#bbbbbb", "paper, certified"),
 )
@@ -217,6 +218,7 @@ def judge(tables: Tables) -> list[Finding]:
     table = tables["coverage"]
     kept = [row for row in table if row["attack"] in ("none", row["adversary"]) and row["delta"] is not None]
     ours = [row for row in kept if row["provenance"] == "certified"]
+    read = [row for row in kept if row["provenance"] == "conditional"]
     guessed = [row for row in kept if row["provenance"] == "plug-in"]
     stated = [row for row in kept if row["provenance"].startswith("paper")]
     broken = [row for row in table if row["attack"] not in ("none", row["adversary"])]
@@ -225,6 +227,7 @@ def judge(tables: Tables) -> list[Finding]:
     return [
         _covers("every certified radius covers with its confidence", ours),
         _tightness(ours),
+        _covers("an interval for an sd read off the rows covers, if the sd of the clean rows is no larger", read),
         _covers("a plug-in radius, which no proof supports, covers with its confidence", guessed),
         checked(
             "a radius for an oblivious adversary fails if the corrupt positions are chosen after a look at the rows",

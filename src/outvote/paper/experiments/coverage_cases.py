@@ -226,6 +226,26 @@ def _means() -> list[Case]:
     return found
 
 
+def _evidence() -> list[Case]:
+    """Return cases of evidence, with a declared scale, with the kurtosis alone, and with nothing declared."""
+    sd, heavy = FiniteVariance(1.0), ("normal", "Student, 2.5 degrees", "Pareto, index 2.5")
+    asked: dict[str, Any] = {"vote": "evidence", "seconds": 4.0}
+    near = {**asked, "places": ((3.0,), (-3.0,))}
+    box, kurtosis = Bounded(-ROOT3, ROOT3), FiniteKurtosis(6.0, sd=1.0)
+    found = [case for law in heavy for case in _both("evidence, finite variance", law, sd, **asked)]
+    found += [case for law in heavy for case in _both("evidence, corrupt rows near by", law, sd, **near)]
+    found += _both("evidence, sub-Gaussian", "normal", SubGaussian(1.0), **asked)
+    found += _both("evidence, bounded", "uniform", box, **asked | {"places": ENDS})
+    found += _both("evidence, finite kurtosis", "Laplace", kurtosis, **asked)
+    found += _both("evidence, kurtosis only", "Laplace", FiniteKurtosis(6.0), **asked)
+    found += _both("evidence, nothing declared", "normal", **asked)
+    found += _both("evidence, nothing declared", "Laplace", **near)
+    found += _both("evidence, one side (less)", heavy[1], sd, **asked, options={"alternative": "less"})
+    bounds = {**asked, "function": "certificate.sigma_bounds", "truth": 1.0}
+    found += _both("bounds on the sd", "Laplace", FiniteKurtosis(6.0), **bounds)
+    return found
+
+
 def _forms() -> list[Case]:
     """Return further cases of a mean: one side, several columns, unequal blocks, unknown contamination."""
     sd, heavy = FiniteVariance(1.0), "Student, 2.5 degrees"
@@ -273,7 +293,7 @@ def _radii() -> list[Case]:
 def _risks() -> list[Case]:
     """Return cases of risks: of one model, the best of several, pairs, the best of a class, and a whole class."""
     loss = Bounded(0.0, 1.0)
-    risk: dict[str, Any] = {"function": "certify_risk", "truth": RISK, "vote": None, "seconds": 0.6}
+    risk: dict[str, Any] = {"function": "certify_risk", "truth": RISK, "vote": "clipped", "seconds": 0.6}
     risk |= {"places": ((0.0,),)}
     spread = 2 * ROOT3
     pairs = {**risk, "kernel": "gini", "truth": spread / 3, "places": HIDDEN}
@@ -361,4 +381,4 @@ def _stated() -> list[Case]:
     ]
 
 
-CASES = (*_means(), *_forms(), *_radii(), *_risks(), *_others(), *_stated())
+CASES = (*_means(), *_forms(), *_radii(), *_risks(), *_others(), *_stated(), *_evidence())

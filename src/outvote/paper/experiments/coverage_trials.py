@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from outvote import certificate
-from outvote.blocks.partition import Partition
-from outvote.blocks.plan import BlockPlan, GridPlan
+from outvote.blocks.partition import Partition, draw
+from outvote.blocks.plan import BlockPlan, GridPlan, RowPlan
 from outvote.estimate.difference import difference
 from outvote.estimate.mean import mean
 from outvote.estimate.result import RobustEstimate
@@ -47,6 +47,9 @@ def _by_interval(truth: Any, results: Sequence[RobustEstimate], *, table: bool =
     low, high = (np.array([one.interval[end] for one in results], dtype=float) for end in (0, 1))
     truth = np.asarray(truth, dtype=float)
     reach = np.where(truth >= estimate, high - estimate, estimate - low)
+    # Nothing is promised where the sd read off the rows is below that of the clean rows, 1.
+    premise = np.array([np.broadcast_to(one.certificate.premise_sd, np.shape(one.estimate)) for one in results])
+    reach = np.where(premise < 1, math.inf, reach)
     error = np.abs(estimate - truth)
     if table:
         return Tried(error[0], reach[0], results[0])
@@ -175,6 +178,16 @@ def _sigma_free_radius(case: Case, samples: Sequence[Array], options: Options) -
     return Tried(np.abs(medians), reach, result)
 
 
+def _sigma_bounds(case: Case, samples: Sequence[Array], options: Options) -> Tried:
+    """Compare the sd of the clean rows, 1, with both bounds, on a logarithmic scale."""
+    asked = {name: options[name] for name in ("contamination", "confidence")}
+    kurtosis = getattr(case.assume, "kurtosis", None)
+    found = [certificate.sigma_bounds(rows, kurtosis=kurtosis, **asked) for (rows,) in _runs(case, samples)]
+    low, high = np.log(found).T
+    middle = (low + high) / 2
+    return Tried(np.abs(middle), high - middle, mean(samples[0], **options))
+
+
 def _order_statistics(case: Case, samples: Sequence[Array], options: Options) -> Tried:
     """Compare the distance from the truth to the middle of the interval with half its length."""
     result, plan, _ = _medians(samples, options)
@@ -208,6 +221,7 @@ TRIALS: dict[str, Trial] = {
     "certificate.expected_error": _expected_error,
     "certificate.mean_squared_error": _mean_squared_error,
     "certificate.sigma_upper": _sigma_upper,
+    "certificate.sigma_bounds": _sigma_bounds,
     "certificate.sigma_free_radius": _sigma_free_radius,
     "certificate.order_statistic_interval": _order_statistics,
     "certificate.uniform_radius": _uniform_radius,
@@ -218,9 +232,11 @@ TRIALS: dict[str, Trial] = {
 
 
 def parts_of(result: RobustEstimate, kind: Any) -> tuple[Partition, ...]:
-    """Return the blocks of each sample from which a result was computed."""
+    """Return the blocks of each sample from which a result was computed; evidence has rows instead."""
     if isinstance(result.plan, GridPlan):
         return result.plan.partition(result.seed, kind)
+    if isinstance(result.plan, RowPlan):
+        return (draw("contiguous", result.plan.n_rows, result.plan.n_rows, seed=0),)
     return (result.plan.partition(result.seed, kind),)
 
 

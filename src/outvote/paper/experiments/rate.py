@@ -46,7 +46,7 @@ def measure(rng: np.random.Generator, *, n: int, runs: int) -> list[dict[str, An
         rows = estimation.corrupt(rng, clean, PLACE, count)
         setting = {"exponent": exponent, "n": n, "outliers": count, "blocks": blocks, "block size": n // blocks}
         found = {
-            MOM: mean(rows, contamination=allowed, n_blocks=blocks, rng=rng).estimate,
+            MOM: mean(rows, contamination=allowed, vote="median", n_blocks=blocks, rng=rng).estimate,
             TRIMMED: estimation.trimmed_mean(rows, count),
         }
         records += [{**setting, "estimator": name, "errors": np.abs(found[name]).tolist()} for name in found]

@@ -28,7 +28,7 @@ def measure(rng: np.random.Generator, *, n: int, runs: int) -> list[dict[str, An
     count = estimation.n_outliers(n)
     blocks, found = estimation.harmonic(n), {}
     for data, rows in (("clean", clean), ("corrupted", estimation.corrupt(rng, clean, n**0.5, count))):
-        found["MoM", data] = mean(rows, contamination=count, n_blocks=blocks, rng=rng).estimate
+        found["MoM", data] = mean(rows, contamination=count, vote="median", n_blocks=blocks, rng=rng).estimate
         found["mean", data] = rows.mean(axis=0)
         found["median", data] = np.median(rows, axis=0)
         found["trimmed mean", data] = estimation.trimmed_mean(rows, count)

@@ -26,7 +26,7 @@ def measure(rng: np.random.Generator, *, n: int, runs: int) -> list[dict[str, An
     corrupted = estimation.corrupt(rng, clean, 1.0, count)
     blocks, found = estimation.harmonic(n), {}
     for data, rows in (("clean", clean), ("corrupted", corrupted)):
-        found["MoM", data] = mean(rows, contamination=count, n_blocks=blocks, rng=rng).estimate
+        found["MoM", data] = mean(rows, contamination=count, vote="median", n_blocks=blocks, rng=rng).estimate
         found["median", data] = np.median(rows, axis=0)
         found["mean", data] = rows.mean(axis=0)
     return [
@@ -43,7 +43,7 @@ def _around(rng: np.random.Generator, rows: estimation.Array, count: int, harmon
         blocks -= blocks % 2 == 0
         if blocks <= 2 * count or len(rows) // blocks != size:
             continue
-        estimate = mean(rows, contamination=count, n_blocks=blocks, rng=rng).estimate
+        estimate = mean(rows, contamination=count, vote="median", n_blocks=blocks, rng=rng).estimate
         found.append(
             {
                 "n": len(rows),

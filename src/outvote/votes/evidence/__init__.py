@@ -2,24 +2,40 @@
 
 from outvote.votes.evidence.interval import (
     EvidenceInterval,
+    contradicts,
     declared_interval,
     free_interval,
     premise_interval,
+    promised_radius,
     promised_vote,
+    scale_of,
 )
+from outvote.votes.evidence.proportion import proportion_interval
 from outvote.votes.evidence.rows import SortedRows
-from outvote.votes.evidence.scale import Pairs, central_sd, premise_factor, sigma_lower, sigma_upper
+from outvote.votes.evidence.scale import (
+    Pairs,
+    central_sd,
+    median_of_sorted,
+    premise_factor,
+    sigma_lower,
+    sigma_upper,
+)
 
 __all__ = [
     "EvidenceInterval",
     "Pairs",
     "SortedRows",
     "central_sd",
+    "contradicts",
     "declared_interval",
     "free_interval",
+    "median_of_sorted",
     "premise_factor",
     "premise_interval",
+    "promised_radius",
     "promised_vote",
+    "proportion_interval",
+    "scale_of",
     "sigma_lower",
     "sigma_upper",
 ]

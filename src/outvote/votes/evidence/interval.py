@@ -138,6 +138,11 @@ def promised_vote(n_rows: int, n_corrupt: int, assume: Assumption, terms: Terms)
     return min((ballot(vote, [each], [n_corrupt], at) for vote in votes), key=lambda one: one.radius)
 
 
+def promised_radius(n_rows: int, n_corrupt: int, assume: Assumption, terms: Terms) -> float:
+    """Return a half-width that no two-sided interval with a declared scale exceeds, whatever the rows."""
+    return promised_vote(n_rows, n_corrupt, assume, terms).radius
+
+
 def premise_interval(rows: SortedRows, sd: float, terms: Terms) -> EvidenceInterval:
     """Return the interval that holds if the clean rows' sd is at most `sd`, whatever rule chose that number.
 

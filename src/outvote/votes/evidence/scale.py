@@ -200,12 +200,17 @@ def _log_mean(logs: Sequence[float]) -> float:
     return largest + math.log(sum(math.exp(one - largest) for one in logs) / len(logs))
 
 
+def median_of_sorted(values: Floats) -> float:
+    """Return the median of values in ascending order, without overflow on the way."""
+    return float(values[(len(values) - 1) // 2] / 2 + values[len(values) // 2] / 2)
+
+
 def central_sd(values: Floats, n_dropped: int) -> float:
     """Return the sd of the rows nearest the median, without the `n_dropped` farthest ones; `values` are in order."""
     n_kept = len(values) - n_dropped
     if n_kept < 1:
         return 0.0
-    middle = float(np.median(values))
+    middle = median_of_sorted(values)
     # The rows nearest the median are consecutive: the window of n_kept rows whose farther end is nearest.
     starts = np.arange(n_dropped + 1)
     with np.errstate(over="ignore"):

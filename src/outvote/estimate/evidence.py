@@ -1,0 +1,290 @@
+"""Means by evidence: no blocks, no partition, no randomness."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote.assumptions import Assumption, Bounded, FiniteKurtosis, Proportion
+from outvote.blocks.plan import RowPlan
+from outvote.certificate import Certificate, Provenance
+from outvote.data.missing import ContradictionError, check_certain, check_rows, screen
+from outvote.data.rows import Rows
+from outvote.data.tensors import to_host
+from outvote.data.text import count
+from outvote.estimate.request import Assumed, Request, distinct
+from outvote.estimate.result import Histogram, Interval, RobustEstimate, shaped
+from outvote.votes import Ballot, Terms, ballot
+from outvote.votes.evidence import (
+    EvidenceInterval,
+    Pairs,
+    SortedRows,
+    central_sd,
+    contradicts,
+    declared_interval,
+    free_interval,
+    median_of_sorted,
+    premise_factor,
+    premise_interval,
+    proportion_interval,
+    scale_of,
+)
+
+Floats = NDArray[np.float64]
+
+#: Columns whose histograms a result keeps.
+_PICTURED = 64
+_NO_SCALE = (
+    "The rows nearest the median are all equal, so nothing can be read off them: say what is known of the clean rows, "
+    "Proportion() for rows of 0 and 1, Bounded(low, high) or FiniteVariance(sd)."
+)
+_FEW_ROWS = "There are too few rows to bound the sd of clean rows by their kurtosis: give sd, too."
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What was found of one column."""
+
+    interval: EvidenceInterval
+    provenance: Provenance
+    plain: float
+    vote: str = "evidence"
+    note: str = ""
+    picture: Histogram | None = None
+
+
+def mean_by_evidence(sample: Rows, assumed: Assumed, request: Request, terms: Terms) -> RobustEstimate:
+    """Estimate the mean of each column by evidence, for a known contamination."""
+    shape = tuple(sample.values.shape[1:])
+    table = to_host(sample.values).reshape(len(sample.values), -1)
+    bad, n_bad = _bad_rows(table, request)
+    if request.nan_policy == "omit" and bad is not None:
+        table, bad = table[~bad], None
+        check_rows(len(table), "x without its rows with NaN")
+    n_corrupt = request.allowed.count(len(table))
+    check_certain(request.found_corrupt(n_bad), n_corrupt, len(table), "x has NaN or infinite values")
+    found, outside = [], 0
+    for j, assume in enumerate(assumed):
+        column = _column(table[:, j], bad, assume)
+        outside = max(outside, int(np.isnan(column).sum()) - request.found_corrupt(n_bad))
+        found.append(_mean_of_column(column, n_corrupt, assume, request, terms, picture=len(assumed) <= _PICTURED))
+    detail = f"{count(outside, 'row')} of x lie outside the bounds: they are corrupt for certain." if outside else ""
+    return _written(found, assumed, request, terms, sample.names, shape, (len(table), n_corrupt), n_bad, detail)
+
+
+def _bad_rows(table: NDArray[Any], request: Request) -> tuple[NDArray[np.bool_] | None, int]:
+    """Return which rows have NaN or infinite values, None if none has; refuse those that the policy refuses."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if table.dtype.kind != "f" or math.isfinite(float(np.add.reduce(table, axis=None, dtype=np.float64))):
+            return None, 0  # a finite sum has no infinite terms
+    bad = ~np.isfinite(table).all(axis=1)
+    if not bad.any():
+        return None, 0
+    if request.nan_policy != "corrupt":
+        screen(table, request.nan_policy, 0, "x")  # refuses NaN, or infinities under "omit"
+    return bad, int(bad.sum())
+
+
+def _column(column: NDArray[Any], bad: NDArray[np.bool_] | None, assume: Assumption | None) -> Floats:
+    """Return a column of floats, NaN for rows that are corrupt for certain."""
+    values = column.astype(np.float64)
+    if bad is not None:
+        values[bad] = math.nan
+    if isinstance(assume, Bounded):
+        values[~((values >= assume.low) & (values <= assume.high))] = math.nan
+    if isinstance(assume, Proportion):
+        values[(values != 0) & (values != 1)] = math.nan
+    return values
+
+
+def _mean_of_column(
+    column: Floats, n_corrupt: int, assume: Assumption | None, request: Request, terms: Terms, *, picture: bool
+) -> _Found:
+    adaptive = terms.adversary == "adaptive"
+    values = np.sort(column)
+    n_found = int(np.isnan(values[-1:])[0]) and int(np.isnan(values).sum())
+    values = values[: len(values) - n_found]
+    what = "x has NaN or infinite values" if assume is None else f"x has values outside the bounds of {assume!r}"
+    check_certain(n_found, n_corrupt, len(column), what)
+    rows = SortedRows(values, n_corrupt, n_found, adaptive=adaptive)
+    plain = _plain(values)
+    vote, note, provenance = "evidence", "", "certified"
+    if assume is None:
+        found, provenance, note = _by_premise(rows, terms)
+    elif isinstance(assume, FiniteKurtosis) and assume.sd is None:
+        found = free_interval(rows, Pairs.of(column, n_corrupt, n_found, adaptive=adaptive), assume, terms)
+        _refuse_contradiction(found.sd == 0 or found.empty, rows, assume, terms)
+        ends = {"less": found.high, "greater": found.low}.get(terms.alternative, found.high - found.low)
+        provenance, note = ("certified", "") if math.isfinite(ends) else ("none", _FEW_ROWS)
+    elif isinstance(assume, Proportion):
+        found = proportion_interval(rows, terms)
+    elif n_corrupt == 0 and request.vote == "auto" and not isinstance(assume, Bounded):
+        found, vote = _fixed(values, assume, terms)
+    else:
+        found = declared_interval(rows, assume, terms)
+        spread = not isinstance(assume, Bounded) and not found.empty
+        wide = spread and contradicts(rows, found, scale_of(assume), terms.log_delta)
+        _refuse_contradiction(found.empty or wide, rows, assume, terms)
+    if isinstance(assume, Bounded):
+        found = replace(found, low=max(found.low, assume.low), high=min(found.high, assume.high))
+    if not math.isfinite(found.estimate):
+        found = EvidenceInterval(found.low, found.high, _central_mean(rows), found.sd)
+    shown = Histogram.of(values, found.low, found.high) if picture else None
+    return _Found(found, provenance, plain, vote, note, shown)  # type: ignore[arg-type]
+
+
+def _by_premise(rows: SortedRows, terms: Terms) -> tuple[EvidenceInterval, str, str]:
+    """Return the interval for an sd that is read off the rows, with its provenance and a note."""
+    sd = premise_factor(rows.n_corrupt / rows.n_rows) * central_sd(rows.values, rows.droppable)
+    if not 0 < sd < math.inf:
+        return EvidenceInterval(-math.inf, math.inf, math.nan), "none", _NO_SCALE
+    found = premise_interval(rows, sd, terms)
+    while found.empty:  # the rows contradict so small an sd; any other may be chosen
+        sd *= 2
+        found = premise_interval(rows, sd, terms)
+    return found, "conditional", ""
+
+
+def _fixed(values: Floats, assume: Assumption, terms: Terms) -> tuple[EvidenceInterval, str]:
+    """Return the narrowest interval that is fixed before a row is seen, for no corrupt rows: a vote of all rows."""
+    n, known = len(values), terms.about(assume)
+    votes: dict[str, Ballot] = {
+        vote: ballot(vote, [np.broadcast_to(np.int64(1), n)], [0], known) for vote in ("soft", "clipped")
+    }
+    votes["mean"] = ballot("median", [np.array([n])], [0], known)
+    vote = min(votes, key=lambda name: votes[name].radius)
+    chosen = votes[vote]
+    centre = _plain(values) if vote == "mean" else chosen.count(values)
+    low = -math.inf if terms.alternative == "less" else centre - chosen.radius
+    high = math.inf if terms.alternative == "greater" else centre + chosen.radius
+    return EvidenceInterval(low, high, centre), vote
+
+
+def _refuse_contradiction(contradicted: bool, rows: SortedRows, assume: Assumption, terms: Terms) -> None:
+    if not contradicted:
+        return
+    seen = central_sd(rows.values, rows.droppable)
+    raise ContradictionError(
+        f"the rows contradict assume={assume!r}: at this confidence no mean fits them (without the {rows.n_corrupt} "
+        f"farthest rows their sd is {seen:.4g}): assume less, allow for more corrupt rows, or leave assume out"
+    )
+
+
+def _plain(values: Floats) -> float:
+    """Return the mean of finite rows, without overflow on the way."""
+    with np.errstate(over="ignore"):
+        mean = float(values.mean()) if len(values) else math.nan
+        return mean if not math.isinf(mean) else float((values * 2.0**-60).mean() * 2.0**60)
+
+
+def _central_mean(rows: SortedRows) -> float:
+    """Return the mean of the rows nearest the median, without as many as may be corrupt."""
+    values, k = rows.values, rows.droppable
+    middle = median_of_sorted(values)
+    order = np.argsort(np.abs(values - middle), kind="stable")[: max(len(values) - k, 1)]
+    return _plain(values[order])
+
+
+def _written(
+    found: list[_Found],
+    assumed: Assumed,
+    request: Request,
+    terms: Terms,
+    names: tuple[str, ...] | None,
+    shape: tuple[int, ...],
+    counts: tuple[int, int],
+    n_bad: int,
+    detail: str,
+) -> RobustEstimate:
+    """Write the result of one column, for shape (), or of several."""
+    lows, highs, estimates, sds = (
+        np.array([getattr(one.interval, name) for one in found]) for name in ("low", "high", "estimate", "sd")
+    )
+    if not np.isfinite(estimates).all():
+        raise ValueError("the mean is too large for a float: divide the rows by a power of ten first")
+    certificate = _certificate(found, assumed, request, terms, lows, highs, estimates, sds, shape)
+    n_rows, n_corrupt = counts
+    votes = {one.vote for one in found}
+    return RobustEstimate(
+        estimate=shaped(estimates, shape),
+        interval=Interval(shaped(lows, shape), shaped(highs, shape)),
+        certificate=certificate,
+        plan=RowPlan(
+            n_rows,
+            n_corrupt,
+            votes.pop() if len(votes) == 1 else "mixed",
+            _reason(found, certificate.provenance, n_corrupt),
+        ),
+        block_values=np.empty(0),
+        block_sizes=np.empty(0, dtype=np.intp),
+        seed=None,
+        partition=None,
+        statistic="mean",
+        names=names,
+        n_omitted=n_bad,
+        alternative=terms.alternative,
+        detail=detail,
+        plain_mean=shaped(np.array([one.plain for one in found]), shape),
+        pictures=tuple(one.picture for one in found if one.picture is not None),
+    )
+
+
+def _certificate(
+    found: list[_Found],
+    assumed: Assumed,
+    request: Request,
+    terms: Terms,
+    lows: Floats,
+    highs: Floats,
+    estimates: Floats,
+    sds: Floats,
+    shape: tuple[int, ...],
+) -> Certificate:
+    """Write the certificate of all columns; it is as strong as the weakest one that has an interval."""
+    kinds = {one.provenance for one in found}
+    provenance: Provenance = "none" if kinds == {"none"} else "conditional" if "conditional" in kinds else "certified"
+    sides = {"less": [highs - estimates], "greater": [estimates - lows]}
+    radius = np.max(sides.get(terms.alternative, [estimates - lows, highs - estimates]), axis=0)
+    known = distinct(assumed)
+    conditional = provenance == "conditional"
+    return Certificate(
+        radius=shaped(radius, shape),
+        provenance=provenance,
+        log_delta=request.terms.log_delta,
+        requested_log_delta=request.terms.log_delta,
+        assumption=known[0] if len(known) == 1 else assumed,
+        adversary=terms.adversary,
+        statement="evidence that survives the removal of its strongest witnesses",
+        note=" ".join(dict.fromkeys(one.note for one in found if one.note)),
+        alternative=terms.alternative,
+        premise=_premise(sds) if conditional else "",
+        premise_sd=shaped(sds, shape) if conditional else math.nan,
+    )
+
+
+def _premise(sds: Floats) -> str:
+    known = sds[np.isfinite(sds)]
+    ends = " to ".join(dict.fromkeys(f"{end:.3g}" for end in (known.min(), known.max())))
+    return f"the clean rows' sd is at most {ends}" + (" (one for each column)" if len(sds) > 1 else "")
+
+
+def _reason(found: list[_Found], provenance: Provenance, n_corrupt: int) -> str:
+    rows = count(n_corrupt, "row")
+    lines = [
+        f"A value of the mean is ruled out only by evidence that is left when the {rows} that speak most against it go."
+    ]
+    if found[0].vote != "evidence":
+        lines = ["No row may be corrupt and the scale is known, so an interval of fixed width is the narrowest."]
+    if any(one.interval.sturdier for one in found):
+        lines.append("The rows nearly contradict the declared scale: the interval is the wider one of a sturdier test.")
+    if provenance == "conditional":
+        lines.append(
+            "Nothing was declared, so the sd was read off the rows: a multiple of the sd of those nearest the median. "
+            "The interval is proved for every distribution of clean rows with at most this sd, and says nothing of "
+            "others; assume=FiniteVariance(sd), or Bounded(low, high), makes it unconditional, and mostly narrower."
+        )
+    return "\n".join(lines)

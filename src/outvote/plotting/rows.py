@@ -1,0 +1,97 @@
+"""Pictures of rows: a histogram with the estimate and its interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from outvote.data.text import count
+from outvote.plotting.base import COLORS, legend_below, new_axes
+
+if TYPE_CHECKING:
+    from outvote.estimate.result import Histogram, RobustEstimate
+
+
+@dataclass
+class RowsDisplay:
+    """A histogram of the rows, with exactly the interval that the result prints.
+
+    Parameters
+    ----------
+    histogram : Histogram
+        The rows, counted.
+    estimate, low, high : float
+        The estimate and the ends of its interval, infinite where there is none.
+    plain : float
+        The plain mean.
+    statistic, remarks : str
+        What the title says.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib axes and figure
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> import numpy as np, outvote as ov, matplotlib.pyplot as plt
+    >>> display = ov.mean(np.random.default_rng(0).normal(size=500)).plot()
+    >>> display.ax_.get_ylabel()
+    'rows'
+    >>> plt.close(display.figure_)
+    """
+
+    histogram: Histogram
+    estimate: float
+    low: float
+    high: float
+    plain: float
+    statistic: str
+    remarks: str
+    ax_: Any = field(default=None, init=False, repr=False)
+    figure_: Any = field(default=None, init=False, repr=False)
+
+    @classmethod
+    def from_estimate(cls, result: RobustEstimate, *, column: int = 0) -> RowsDisplay:
+        """Take one column of a result without blocks."""
+        if not 0 <= column < len(result.pictures):
+            kept = len(result.pictures)
+            raise ValueError(f"column={column} has no histogram: there are {kept}" + (", from 0 on" if kept else ""))
+        estimate, low, high, plain = (
+            float(np.ravel(np.asarray(one))[column]) for one in (result.estimate, *result.interval, result.plain)
+        )
+        name = result.names[column] if result.names else ""
+        title = f"{result.statistic} of {name}" if name else result.statistic
+        return cls(result.pictures[column], estimate, low, high, plain, title, _remark(result, column))
+
+    def plot(self, ax: Any = None) -> RowsDisplay:
+        """Draw it."""
+        ax = new_axes(ax)
+        edges, counts, below, above = self.histogram
+        ax.stairs(counts, edges, fill=True, color="#d0d0d0", label="rows")
+        bounds = (max(self.low, float(edges[0])), min(self.high, float(edges[-1])))
+        ax.axvspan(*bounds, color=COLORS["band"], zorder=0.5, label="interval")
+        for end in bounds:
+            ax.axvline(end, color=COLORS["robust"], lw=0.8)
+        ax.axvline(self.estimate, color=COLORS["robust"], lw=2.0, label=f"estimate {self.estimate:.4g}")
+        if edges[0] <= self.plain <= edges[-1]:
+            ax.axvline(self.plain, color=COLORS["plain"], lw=2.0, ls="--", label=f"plain mean {self.plain:.4g}")
+        else:
+            ax.plot([], [], color=COLORS["plain"], ls="--", label=f"plain mean {self.plain:.4g}, outside the picture")
+        hidden = [f"{count(n, 'row')} {side}" for n, side in ((below, "below"), (above, "above")) if n]
+        ax.set_xlim(edges[0], edges[-1])
+        ax.set_xlabel("value" + (f" ({', '.join(hidden)})" if hidden else ""))
+        ax.set_ylabel("rows")
+        ax.set_title(f"{self.statistic}: {self.remarks}", fontsize="medium")
+        legend_below(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _remark(result: RobustEstimate, column: int) -> str:
+    low, high = (float(np.ravel(end)[column]) for end in result.interval)
+    if not np.isfinite(high - low):
+        return "no interval"
+    return f"between {low:.4g} and {high:.4g}"
