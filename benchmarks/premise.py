@@ -17,7 +17,7 @@ from outvote.data.writing import write_text
 Sampler = Callable[[np.random.Generator, int], Any]
 SIZES, SHARES = (50, 500, 5000), (0.01, 0.05)
 ATTACKS = ("none", "far", "lurking", "central")
-TOO_SMALL = (1.05, 1.2, 1.5, 2.0)
+TOO_SMALL = (1.05, 1.1, 1.2, 1.5, 2.0)
 DELTA = 0.05
 
 

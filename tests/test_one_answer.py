@@ -42,7 +42,20 @@ def test_every_level_is_computed_once(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"k": np.repeat(list("ABC"), 300), "v": rng.normal(size=900) + np.repeat([0, 1, 2], 300)})
     frame.to_csv(tmp_path / "x.csv", index=False)
-    run("report", tmp_path / "x.csv", "--value", "v", "--by", "k", "--sd", "1", "-o", tmp_path / "r.html")
+    run(
+        "report",
+        tmp_path / "x.csv",
+        "--value",
+        "v",
+        "--by",
+        "k",
+        "--sd",
+        "1",
+        "--vote",
+        "soft",
+        "-o",
+        tmp_path / "r.html",
+    )
     assert seen
     assert len(seen) == len(set(seen))
 

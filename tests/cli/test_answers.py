@@ -129,8 +129,8 @@ def test_comparison_counts_rows_known_to_be_corrupt():
     spoiled[1][10:16] = 1e5
     found = compare(columns(np.r_[tuple(spoiled)], ["A"] * 800 + ["B"] * 800), Asked(nan="corrupt"), "f")
     (one,) = found.comparisons
-    assert one.tolerance is None
-    assert one.sentence.endswith("even if no other row is corrupt.")
+    assert one.tolerance < 3 + 8
+    assert "it is not settled whether B or A is larger" in one.sentence
 
 
 def test_rows_without_a_variant_are_counted():

@@ -424,7 +424,9 @@ def test_terminal_shows_hints_and_progress(dirty, monkeypatch):
     assert max(len(line) for line in re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()) <= 80
     monkeypatch.setattr(sys, "stderr", Terminal())
     with pytest.raises(SystemExit):
-        cli.main(["compare", str(dirty), "--value", "revenue", "--by", "variant", "--nan", "corrupt"])
+        cli.main(
+            ["compare", str(dirty), "--value", "revenue", "--by", "variant", "--nan", "corrupt", "--vote", "median"]
+        )
     assert "plug-in" in sys.stderr.getvalue()
 
 

@@ -63,7 +63,7 @@ def test_one_block_gives_the_plain_difference():
 def test_estimate_resists_nearly_half_corrupt_rows():
     a, b = normal(101), normal(101, seed=1) + 5
     a[:45], b[:45] = 1e9, -1e9
-    result = ov.difference(a, b, contamination=45, rng=0)
+    result = ov.difference(a, b, contamination=45, rng=0, vote="median")
     assert result.plan.holds
     assert result.estimate == pytest.approx(5, abs=4)
 
@@ -198,7 +198,7 @@ def test_family_of_indicators_is_the_kolmogorov_distance():
 def test_paired_rows_are_subtracted_before_the_vote():
     a = normal(200) * 100
     b = a + 1 + 0.01 * normal(200, seed=1)
-    result = ov.difference(a, b, contamination=3, paired=True, rng=0)
+    result = ov.difference(a, b, contamination=3, paired=True, rng=0, vote="median")
     alone = ov.mean(b - a, contamination=3, rng=0, vote="median")
     assert result.estimate == alone.estimate
     assert result.statistic == "paired difference"
@@ -218,7 +218,7 @@ def test_corrupt_rows_of_pairs_add_up():
 def test_paired_rows_with_a_function(function):
     a, b = normal(100), normal(100, seed=1)
     expected = ov.mean(function(b).astype(float) - function(a).astype(float), contamination=2, rng=0, vote="median")
-    found = ov.difference(a, b, contamination=2, paired=True, function=function, rng=0)
+    found = ov.difference(a, b, contamination=2, paired=True, function=function, rng=0, vote="median")
     assert found.estimate == pytest.approx(expected.estimate)
 
 
@@ -269,7 +269,7 @@ def test_interval_contains_the_estimate(alternative):
 
 def test_relative_difference_to_zero_raises():
     with pytest.raises(ValueError, match="relative=True divides by the mean of a, which is 0"):
-        ov.difference(np.zeros(10), np.ones(10), contamination=0, relative=True)
+        ov.difference(np.zeros(10), np.ones(10), contamination=0, relative=True, vote="median")
 
 
 def test_invalid_pairs_raise():
@@ -325,4 +325,4 @@ def test_difference_beyond_the_largest_float_raises(options):
 
 def test_relative_difference_beyond_the_largest_float_raises():
     with pytest.raises(ValueError, match=r"too large|infinite"):
-        ov.difference(np.full(20, 5e-324), np.full(20, 1e300), contamination=0, relative=True)
+        ov.difference(np.full(20, 5e-324), np.full(20, 1e300), contamination=0, relative=True, vote="median")

@@ -37,7 +37,7 @@ def grid():
 
 @pytest.fixture(scope="module")
 def difference():
-    return ov.difference(normal(200), normal(150, seed=1), contamination=(2, 1), rng=0)
+    return ov.difference(normal(200), normal(150, seed=1), contamination=(2, 1), vote="median", rng=0)
 
 
 def certified(result, radius, provenance="certified", **changes):

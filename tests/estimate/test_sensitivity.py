@@ -114,7 +114,7 @@ def test_sensitivity_of_a_difference_and_its_plot():
     assert s.n_rows == (500, 400)
     assert s.statistic == "difference"
     assert s.plain == pytest.approx(b.mean() - a.mean())
-    assert s.provenance in ("plug-in", "none")
+    assert s.provenance in ("conditional", "none")
     display = s.plot(threshold=0.0)
     assert display.ax_ is not None
     plt.close("all")

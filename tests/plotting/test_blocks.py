@@ -90,7 +90,7 @@ def test_columns_of_higher_arrays_are_counted_in_order():
 def test_missing_column_raises(column):
     for result in (
         ov.mean(normal((50, 2)), contamination=1, vote="median"),
-        ov.difference(normal(50), normal(50), contamination=1),
+        ov.difference(normal(50), normal(50), contamination=1, vote="median"),
     ):
         with pytest.raises(ValueError, match=f"column={column} does not exist: there are 2 columns, numbered from 0"):
             result.plot(column=column)
@@ -104,7 +104,7 @@ def test_column_of_wrong_type_raises():
 
 
 def test_plot_of_one_sample_of_a_difference():
-    result = ov.difference(normal(100), normal(120, seed=1) + 50, contamination=(2, 3), rng=0)
+    result = ov.difference(normal(100), normal(120, seed=1) + 50, contamination=(2, 3), rng=0, vote="median")
     for column, sample in enumerate("ab"):
         display = result.plot(column=column)
         np.testing.assert_array_equal(display.block_values, np.sort(result.block_values[column]))
@@ -176,3 +176,26 @@ def test_infinite_block_values_are_clipped():
         ax = drawn(result.plot())
         assert np.isfinite(ax.get_xlim()).all()
         assert "outside the plot" in ax.texts[0].get_text()
+
+
+def test_plot_of_a_difference_by_evidence_shows_both_samples():
+    rng = np.random.default_rng(0)
+    result = ov.difference(rng.normal(size=300), rng.normal(1.0, size=400))
+    display = result.plot()
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert labels[:2] == ["rows of a", "rows of b"]
+    low, high = result.interval
+    assert f"between {low:.4g} and {high:.4g}" in display.ax_.get_title()
+    plt.close(display.figure_)
+
+
+def test_plot_of_a_mean_by_evidence_shows_its_interval():
+    result = ov.mean(np.random.default_rng(0).normal(size=300))
+    display = result.plot()
+    low, high = result.interval
+    lines = sorted(line.get_xdata()[0] for line in display.ax_.get_lines() if len(line.get_xdata()) == 2)
+    assert {low, high} <= set(lines)
+    assert display.ax_.get_title() == f"mean: between {low:.4g} and {high:.4g}"
+    with pytest.raises(ValueError, match="column=3 has no histogram: there are 1"):
+        result.plot(column=3)
+    plt.close(display.figure_)

@@ -169,10 +169,10 @@ class RowPlan:
 
     Attributes
     ----------
-    n_rows : int
-        Rows in the sample (n).
-    n_corrupt : int
-        Rows that may be corrupt (n_O).
+    n_rows : int or tuple of int
+        Rows in the sample (n), or in each.
+    n_corrupt : int or tuple of int
+        Rows that may be corrupt (n_O), in each sample; with `together` as many as these in all, wherever they are.
     vote : str
         How the rows become one answer: "evidence", or a fixed radius around the mean or a soft or clipped vote.
     reason : str
@@ -186,26 +186,32 @@ class RowPlan:
     (5, 1, 'evidence', None)
     """
 
-    n_rows: int
-    n_corrupt: int
+    n_rows: int | tuple[int, ...]
+    n_corrupt: int | tuple[int, ...]
     vote: str = "evidence"
     reason: str = ""
     n_blocks: None = None
     block_size: None = None
     n_left_out: int = 0
+    together: bool = False
 
     @property
     def holds(self) -> bool:
-        """Whether the clean rows are in the majority."""
-        return 2 * self.n_corrupt < self.n_rows
+        """Whether the clean rows are in the majority, in each sample."""
+        counts = (self.withstands,) if self.together else _each(self.n_corrupt)
+        return 2 * max(counts) < min(_each(self.n_rows))
 
     @property
     def withstands(self) -> int:
-        """The corrupt rows that the answer withstands."""
-        return self.n_corrupt
+        """The corrupt rows that the answer withstands, in all samples."""
+        return sum(_each(self.n_corrupt))
 
     def strength(self) -> str:
         """Say in a few words how many corrupt rows the answer withstands."""
+        if self.together:
+            return f"allows for {count(self.withstands, 'corrupt row')} in both together"
+        if isinstance(self.n_corrupt, tuple):
+            return f"allows for {' and '.join(map(str, self.n_corrupt))} corrupt rows"
         return f"allows for {count(self.n_corrupt, 'corrupt row')}"
 
     def explain(self) -> str:
@@ -213,7 +219,12 @@ class RowPlan:
         return self.reason
 
     def __str__(self) -> str:
-        return f"{self.vote} of {count(self.n_rows, 'row')}"
+        rows = " and ".join(map(str, _each(self.n_rows)))
+        return f"{self.vote} of {rows} row{'s' * (rows != '1')}"
+
+
+def _each(numbers: int | tuple[int, ...]) -> tuple[int, ...]:
+    return numbers if isinstance(numbers, tuple) else (numbers,)
 
 
 @dataclass(frozen=True)

@@ -125,12 +125,16 @@ def sigma_bounds(
     if kurtosis is not None:
         FiniteKurtosis(kurtosis)
     allowed = Contamination.of(contamination)
+    exponent = math.frexp(float(np.median(np.abs(rows))))[1]
+    unit = 2.0**exponent if abs(exponent) < 1000 else 1.0  # squares must neither overflow nor vanish
+    with np.errstate(over="ignore"):
+        rows = rows / unit
     pairs = Pairs.of(rows, allowed.count(len(rows)), adaptive=allowed.adversary == "adaptive")
     price = -log_delta_of(confidence) + (0.0 if kurtosis is None else math.log(2))
     high = math.inf if kurtosis is None else evidence.sigma_upper(pairs, kurtosis, price)
     if high == 0.0:
         raise ValueError(f"the rows contradict kurtosis={kurtosis!r}: no sd fits them")
-    return SigmaBounds(evidence.sigma_lower(pairs, price), high)
+    return SigmaBounds(evidence.sigma_lower(pairs, price) * unit, high * unit)
 
 
 def sigma_free_radius(

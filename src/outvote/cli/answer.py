@@ -13,16 +13,23 @@ from numpy.typing import NDArray
 
 from outvote.assumptions import Assumption
 from outvote.contamination import Contamination
+from outvote.data.arguments import log_delta_of
 from outvote.data.missing import NanPolicy
-from outvote.estimate.curve import Side
+from outvote.estimate.curve import Curve, Side, weigh_curve
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.tolerance import sample_sides
+from outvote.estimate.weigh import weigh
+from outvote.votes import Terms
 
 #: Patterns of the library's names for samples and arguments, and their names on the command line.
 _OPTIONS = [
     (r"^x (?=has |without )", "the column "),
     (r"^(?:a|b|sample \d) (?=has |without )", "a variant "),
-    (r"^The mean of a may", "The mean of the baseline may"),
+    (r"\bThe mean of a may", "The mean of the baseline may"),
+    (
+        r"say what is known of the clean rows, .*FiniteVariance\(sd\)",
+        "name one with --sd, --bounds, --kurtosis or --scale",
+    ),
     (r"\bnan_policy='(\w+)'", r"--nan \1"),
     (r"\bcolumn=", "--value "),
     (r"\bby=", "--by "),
@@ -102,6 +109,19 @@ class Asked:
             guarded=not self.may_be_soft,
         )
 
+    @property
+    def evidence(self) -> bool:
+        """Whether means are compared by evidence, and not by votes of blocks."""
+        return self.vote == "auto"
+
+    def curve(self, samples: Sequence[NDArray[np.float64]], *, bound: float = 0.0, shown: bool = True) -> Curve:
+        """Return the curve of a mean, or of a difference, by evidence."""
+        allowed = Contamination(0 if isinstance(self.contamination, str) else self.contamination)
+        terms = Terms(log_delta_of(self.confidence), allowed.adversary)
+        names = ("the data",) if len(samples) == 1 else ("baseline", "variant")
+        weighed = weigh(samples, names, [self.assume] * len(samples), allowed, terms, nan_policy=self.nan)
+        return weigh_curve(weighed, bound=bound, shown=shown)
+
     def side(self, values: NDArray[np.float64]) -> Side:
         """Prepare the intervals of one of two samples in a comparison."""
         return self.sides([values], parts=2)[0]
@@ -139,7 +159,8 @@ class Value:
         provenance, note = found.certificate.provenance, found.certificate.note
         why = in_options(note) if provenance == "none" else ""
         value = cls.checked(found.estimate, low, high, found.radius, provenance, why)
-        return replace(value, premise_sd=finite(found.certificate.premise_sd))
+        sds = np.atleast_1d(found.certificate.premise_sd)
+        return replace(value, premise_sd=finite(sds.max()))
 
     @classmethod
     def checked(cls, estimate: Any, low: Any, high: Any, radius: Any, provenance: str, note: str = "") -> Value:

@@ -117,7 +117,7 @@ def _compared(
     ranks = level | {"assume": None, "vote": "auto" if asked.vote == "median" else asked.vote}
     superiority = _or_why(lambda: u_statistic(a, b, kernel="auc", grid="diagonal", **ranks))
     try:
-        found = curve([base, asked.side(b)], shown=False)
+        found = asked.curve([a, b], shown=False) if asked.evidence else curve([base, asked.side(b)], shown=False)
         rows, sentence = found.stands, _sentence(found, baseline, other, gap, asked)
     except ValueError as error:
         why = in_options(str(error)).removesuffix(".")
@@ -147,10 +147,13 @@ def _sentence(found: Curve, baseline: str, other: str, gap: Value, asked: Asked)
     winner, loser = (other, baseline) if larger else (baseline, other)
     rows = f"{spaced(found.stands)} of the {spaced(found.n_rows)} rows"
     settled = gap.low is None or gap.high is None or (gap.low > 0 if larger else gap.high < 0)
+    if asked.evidence:
+        settled = found.settled
     if settled and gap.estimate is not None:
         size = with_radius(abs(gap.estimate), gap.radius or 0.0)
-        plug_in = "" if found.provenance == "certified" else " (plug-in)"
-        return f"{winner} beats {loser} by {size}; this stands unless more than {rows} are corrupt{plug_in}."
+        grounds = f" (if {found.premise})" if found.premise else ""
+        grounds = grounds or ("" if found.provenance == "certified" else " (plug-in)")
+        return f"{winner} beats {loser} by {size}; this stands unless more than {rows} are corrupt{grounds}."
     few = f"no more than {rows} were" if found.stands else "no row were"
     turned = gap.high is not None and gap.low is not None and (gap.high < 0 if larger else gap.low > 0)
     now = f"{loser} beats {winner}" if turned else f"it is not settled whether {other} or {baseline} is larger"

@@ -119,9 +119,11 @@ def _line(label: Label, found: RobustEstimate, plain: float | None) -> MeanLine:
     plan = found.plan
     assert not isinstance(plan, GridPlan)
     # With "auto", the interval allows for the largest level.
-    corrupt = found.certificate.levels[-1][0] if found.certificate.levels else plan.n_corrupt
+    allowed = plan.n_corrupt if isinstance(plan.n_corrupt, int) else plan.withstands
+    corrupt = found.certificate.levels[-1][0] if found.certificate.levels else allowed
     survives = corrupt if found.certificate.levels else plan.withstands
-    return MeanLine(label, plan.n_rows, plain, Value.of(found), corrupt, survives, plan.n_blocks, plan.vote, found)
+    n_rows = plan.n_rows if isinstance(plan.n_rows, int) else sum(plan.n_rows)
+    return MeanLine(label, n_rows, plain, Value.of(found), corrupt, survives, plan.n_blocks, plan.vote, found)
 
 
 def _no_mean(group: Group, error: Exception) -> MeanLine:

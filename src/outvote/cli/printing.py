@@ -232,10 +232,10 @@ def _comparisons(answer: Comparisons) -> list[Any]:
             rounded(one.plain, one.difference.radius),
             _text(rounded(one.difference.estimate, one.difference.radius), "bold"),
             *_ends(one.difference),
-            one.difference.provenance,
+            _grounds(one.difference),
         )
         for name, value in (("relative lift", one.lift), ("probability of superiority", one.superiority)):
-            table.add_row(name, "", share(value.estimate), *map(share, (value.low, value.high)), value.provenance)
+            table.add_row(name, "", share(value.estimate), *map(share, (value.low, value.high)), _grounds(value))
         parts += [*([""] if parts else []), title, table, clean(one.sentence, None)]
     return parts
 

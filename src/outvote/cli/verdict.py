@@ -74,7 +74,8 @@ class Finding(ABC):
         if not sign:
             return f"It is not settled {self.open()} if up to {assumed} are corrupt: {self.between(value, 0)}."
         even = f"even if up to {assumed} are" if self.curve.assumed else "if no row is"
-        return f"{self.claim(sign)}: {self.between(value, sign)}, {even} corrupt."
+        premise = f" (if {self.curve.premise})" if self.curve.premise else ""
+        return f"{self.claim(sign)}: {self.between(value, sign)}, {even} corrupt{premise}."
 
     def tolerance(self) -> str:
         """Return a sentence on how many corrupt rows it takes to overturn the answer."""

@@ -21,11 +21,15 @@ from numpy.typing import NDArray
 
 from outvote.certificate.document import PROVENANCES
 from outvote.data.missing import MoreCorruptRows
+from outvote.estimate.evidence import NO_SCALE
 from outvote.estimate.levels import level_counts
 from outvote.estimate.result import RobustEstimate
+from outvote.estimate.weigh import Weighed
 
 #: Each number of corrupt rows up to this one is a level of its own; then levels grow by 2 %.
 _EXACT_LEVELS, _GROWTH = 64, 1.02
+#: How many numbers of corrupt rows evidence is shown for, at least.
+_SHOWN = 12
 #: Show at least so many more corrupt rows than there are for certain.
 _FEWEST_SHOWN = 16
 
@@ -117,6 +121,8 @@ class Curve:
         The weakest provenance up to what is assumed.
     note : str
         Why there is no interval, where there is none.
+    premise : str
+        What must be true of the clean rows, in words, if an sd was read off them.
     """
 
     bound: float
@@ -133,6 +139,7 @@ class Curve:
     stands: int | None
     provenance: str
     note: str = ""
+    premise: str = ""
 
     @property
     def settled(self) -> bool:
@@ -238,6 +245,45 @@ def curve(sides: Sequence[Side], *, bound: float = 0.0, shown: bool = True) -> C
         stands=stands,
         provenance=max(kinds - {"none"}, key=PROVENANCES.index, default="none"),
         note="; ".join(dict.fromkeys(side.note for side in sides if side.note)),
+    )
+
+
+def weigh_curve(weighed: Weighed, *, bound: float = 0.0, shown: bool = True) -> Curve:
+    """Return the curve of a mean, or of a difference, by evidence, which is nested in the number of corrupt rows."""
+    certain = weighed.certain
+    assumed = max(sum(weighed.counts), certain)
+    likely = 1 if weighed.plain >= bound else -1
+    stands = {sign: weighed.stands(bound, sign, certain) for sign in (likely, -likely)}
+    sign = max(stands, key=lambda one: (stands[one] is not None, stands[one] or 0))
+    last = stands[sign]
+    wanted = {certain, assumed}
+    if shown:
+        reach = min(max(2 * assumed, certain + _FEWEST_SHOWN, math.ceil(1.5 * (last or 0))), weighed.most)
+        wanted |= {certain + round((reach - certain) * (i / _SHOWN) ** 2) for i in range(_SHOWN + 1)}
+        wanted |= {t for t in (last, (last or 0) + 1) if t is not None and certain <= t <= reach}
+    found = {t: weighed.interval(t) for t in sorted(wanted)}
+    if any(not one.empty for one in found.values()):  # with so few corrupt rows they contradict what is declared
+        found = {t: one for t, one in found.items() if not one.empty}
+    low, high = (np.array([getattr(one, end) for one in found.values()]) for end in ("low", "high"))
+    stops = np.array(list(found))
+    verdict = np.where(stops <= (-1 if last is None else last), sign, 0)
+    bounded = bool(np.isfinite(high - low).any())
+    return Curve(
+        bound=bound,
+        n_rows=weighed.n_rows,
+        certain=certain,
+        assumed=assumed,
+        stops=stops,
+        estimate=np.array([one.estimate for one in found.values()]),
+        low=low,
+        high=high,
+        verdict=verdict,
+        start=assumed if last is not None and last >= assumed else certain,
+        sign=0 if last is None else sign,
+        stands=last,
+        provenance=weighed.provenance if bounded else "none",
+        note="" if bounded else NO_SCALE,
+        premise=weighed.premise(),
     )
 
 

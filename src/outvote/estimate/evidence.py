@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from outvote.assumptions import Assumption, Bounded, FiniteKurtosis, Proportion
 from outvote.blocks.plan import RowPlan
 from outvote.certificate import Certificate, Provenance
-from outvote.data.missing import ContradictionError, check_certain, check_rows, screen
+from outvote.data.missing import ContradictionError, NanPolicy, check_certain, check_rows, screen
 from outvote.data.rows import Rows
 from outvote.data.tensors import to_host
 from outvote.data.text import count
@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 
 #: Columns whose histograms a result keeps.
 _PICTURED = 64
-_NO_SCALE = (
+NO_SCALE = (
     "The rows nearest the median are all equal, so nothing can be read off them: say what is known of the clean rows, "
     "Proportion() for rows of 0 and 1, Bounded(low, high) or FiniteVariance(sd)."
 )
@@ -61,7 +61,7 @@ def mean_by_evidence(sample: Rows, assumed: Assumed, request: Request, terms: Te
     """Estimate the mean of each column by evidence, for a known contamination."""
     shape = tuple(sample.values.shape[1:])
     table = to_host(sample.values).reshape(len(sample.values), -1)
-    bad, n_bad = _bad_rows(table, request)
+    bad, n_bad = bad_rows(table, request.nan_policy, "x")
     if request.nan_policy == "omit" and bad is not None:
         table, bad = table[~bad], None
         check_rows(len(table), "x without its rows with NaN")
@@ -69,14 +69,14 @@ def mean_by_evidence(sample: Rows, assumed: Assumed, request: Request, terms: Te
     check_certain(request.found_corrupt(n_bad), n_corrupt, len(table), "x has NaN or infinite values")
     found, outside = [], 0
     for j, assume in enumerate(assumed):
-        column = _column(table[:, j], bad, assume)
+        column = as_column(table[:, j], bad, assume)
         outside = max(outside, int(np.isnan(column).sum()) - request.found_corrupt(n_bad))
         found.append(_mean_of_column(column, n_corrupt, assume, request, terms, picture=len(assumed) <= _PICTURED))
     detail = f"{count(outside, 'row')} of x lie outside the bounds: they are corrupt for certain." if outside else ""
     return _written(found, assumed, request, terms, sample.names, shape, (len(table), n_corrupt), n_bad, detail)
 
 
-def _bad_rows(table: NDArray[Any], request: Request) -> tuple[NDArray[np.bool_] | None, int]:
+def bad_rows(table: NDArray[Any], nan_policy: NanPolicy, name: str) -> tuple[NDArray[np.bool_] | None, int]:
     """Return which rows have NaN or infinite values, None if none has; refuse those that the policy refuses."""
     with np.errstate(over="ignore", invalid="ignore"):
         if table.dtype.kind != "f" or math.isfinite(float(np.add.reduce(table, axis=None, dtype=np.float64))):
@@ -84,12 +84,12 @@ def _bad_rows(table: NDArray[Any], request: Request) -> tuple[NDArray[np.bool_] 
     bad = ~np.isfinite(table).all(axis=1)
     if not bad.any():
         return None, 0
-    if request.nan_policy != "corrupt":
-        screen(table, request.nan_policy, 0, "x")  # refuses NaN, or infinities under "omit"
+    if nan_policy != "corrupt":
+        screen(table, nan_policy, 0, name)  # refuses NaN, or infinities under "omit"
     return bad, int(bad.sum())
 
 
-def _column(column: NDArray[Any], bad: NDArray[np.bool_] | None, assume: Assumption | None) -> Floats:
+def as_column(column: NDArray[Any], bad: NDArray[np.bool_] | None, assume: Assumption | None) -> Floats:
     """Return a column of floats, NaN for rows that are corrupt for certain."""
     values = column.astype(np.float64)
     if bad is not None:
@@ -110,14 +110,20 @@ def _mean_of_column(
     values = values[: len(values) - n_found]
     what = "x has NaN or infinite values" if assume is None else f"x has values outside the bounds of {assume!r}"
     check_certain(n_found, n_corrupt, len(column), what)
+    plain, size = plain_average(values), extreme_size(values, n_corrupt - n_found)
+    if size != 1 and not isinstance(assume, Bounded):  # squares would overflow, or vanish
+        known = None if assume is None else assume.scaled(1 / size)
+        with np.errstate(over="ignore"):
+            one = _mean_of_column(column / size, n_corrupt, known, request, terms, picture=False)
+        shown = Histogram.of(values, one.interval.low * size, one.interval.high * size) if picture else None
+        return replace(one, interval=one.interval.times(size), plain=plain, picture=shown)
     rows = SortedRows(values, n_corrupt, n_found, adaptive=adaptive)
-    plain = _plain(values)
     vote, note, provenance = "evidence", "", "certified"
     if assume is None:
         found, provenance, note = _by_premise(rows, terms)
     elif isinstance(assume, FiniteKurtosis) and assume.sd is None:
         found = free_interval(rows, Pairs.of(column, n_corrupt, n_found, adaptive=adaptive), assume, terms)
-        _refuse_contradiction(found.sd == 0 or found.empty, rows, assume, terms)
+        refuse_contradiction(found.sd == 0 or found.empty, rows, assume)
         ends = {"less": found.high, "greater": found.low}.get(terms.alternative, found.high - found.low)
         provenance, note = ("certified", "") if math.isfinite(ends) else ("none", _FEW_ROWS)
     elif isinstance(assume, Proportion):
@@ -128,20 +134,29 @@ def _mean_of_column(
         found = declared_interval(rows, assume, terms)
         spread = not isinstance(assume, Bounded) and not found.empty
         wide = spread and contradicts(rows, found, scale_of(assume), terms.log_delta)
-        _refuse_contradiction(found.empty or wide, rows, assume, terms)
+        refuse_contradiction(found.empty or wide, rows, assume)
     if isinstance(assume, Bounded):
         found = replace(found, low=max(found.low, assume.low), high=min(found.high, assume.high))
     if not math.isfinite(found.estimate):
-        found = EvidenceInterval(found.low, found.high, _central_mean(rows), found.sd)
+        found = EvidenceInterval(found.low, found.high, plain_of_central(rows), found.sd)
     shown = Histogram.of(values, found.low, found.high) if picture else None
     return _Found(found, provenance, plain, vote, note, shown)  # type: ignore[arg-type]
+
+
+def extreme_size(values: Floats, n_dropped: int) -> float:
+    """Return a power of two near the size of the rows that are not dropped, if that is extreme; else 1."""
+    if len(values) <= 2 * n_dropped:
+        return 1.0
+    largest = max(abs(float(values[n_dropped])), abs(float(values[len(values) - n_dropped - 1])))
+    exponent = math.frexp(largest)[1] if largest else 0
+    return 2.0**exponent if 300 < abs(exponent) < 1000 else 1.0
 
 
 def _by_premise(rows: SortedRows, terms: Terms) -> tuple[EvidenceInterval, str, str]:
     """Return the interval for an sd that is read off the rows, with its provenance and a note."""
     sd = premise_factor(rows.n_corrupt / rows.n_rows) * central_sd(rows.values, rows.droppable)
     if not 0 < sd < math.inf:
-        return EvidenceInterval(-math.inf, math.inf, math.nan), "none", _NO_SCALE
+        return EvidenceInterval(-math.inf, math.inf, math.nan), "none", NO_SCALE
     found = premise_interval(rows, sd, terms)
     while found.empty:  # the rows contradict so small an sd; any other may be chosen
         sd *= 2
@@ -158,13 +173,14 @@ def _fixed(values: Floats, assume: Assumption, terms: Terms) -> tuple[EvidenceIn
     votes["mean"] = ballot("median", [np.array([n])], [0], known)
     vote = min(votes, key=lambda name: votes[name].radius)
     chosen = votes[vote]
-    centre = _plain(values) if vote == "mean" else chosen.count(values)
+    centre = plain_average(values) if vote == "mean" else chosen.count(values)
     low = -math.inf if terms.alternative == "less" else centre - chosen.radius
     high = math.inf if terms.alternative == "greater" else centre + chosen.radius
     return EvidenceInterval(low, high, centre), vote
 
 
-def _refuse_contradiction(contradicted: bool, rows: SortedRows, assume: Assumption, terms: Terms) -> None:
+def refuse_contradiction(contradicted: bool, rows: SortedRows, assume: Assumption) -> None:
+    """Raise an error if the rows contradict an assumption."""
     if not contradicted:
         return
     seen = central_sd(rows.values, rows.droppable)
@@ -174,19 +190,19 @@ def _refuse_contradiction(contradicted: bool, rows: SortedRows, assume: Assumpti
     )
 
 
-def _plain(values: Floats) -> float:
+def plain_average(values: Floats) -> float:
     """Return the mean of finite rows, without overflow on the way."""
     with np.errstate(over="ignore"):
         mean = float(values.mean()) if len(values) else math.nan
         return mean if not math.isinf(mean) else float((values * 2.0**-60).mean() * 2.0**60)
 
 
-def _central_mean(rows: SortedRows) -> float:
+def plain_of_central(rows: SortedRows) -> float:
     """Return the mean of the rows nearest the median, without as many as may be corrupt."""
     values, k = rows.values, rows.droppable
     middle = median_of_sorted(values)
     order = np.argsort(np.abs(values - middle), kind="stable")[: max(len(values) - k, 1)]
-    return _plain(values[order])
+    return plain_average(values[order])
 
 
 def _written(

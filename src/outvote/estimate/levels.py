@@ -86,8 +86,8 @@ def agree(request: Request, n_rows: Sequence[int], run: Callable[[Request], Robu
 def _one_premise(results: dict[int, RobustEstimate]) -> RobustEstimate:
     """Return the result for most corrupt rows, conditional on the smallest sd read off the rows at any level."""
     widest = results[max(results)]
-    known = [one.certificate for one in results.values() if math.isfinite(float(one.certificate.premise_sd))]
+    known = [one.certificate for one in results.values() if one.certificate.premise]
     if not known:
         return widest
-    least = min(known, key=lambda one: float(one.premise_sd))
+    least = min(known, key=lambda one: float(np.nanmax(one.premise_sd)))
     return replace(widest, certificate=replace(widest.certificate, premise=least.premise, premise_sd=least.premise_sd))

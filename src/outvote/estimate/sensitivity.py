@@ -145,10 +145,12 @@ def sensitivity(
     most = largest_contamination(max_contamination).count(min(n_rows))
     wanted = level_counts(most) if levels is None else _counts(levels)
     seed, found = seed_of(rng), {}
+    blocks = options.get("vote", "auto") not in ("auto", "evidence")
+    counted = {} if len(rows) == 1 or blocks or options.get("paired") else {"counted": "each"}
     contradiction: ContradictionError | None = None
     for level in wanted:
         try:
-            found[level] = run(*rows, contamination=Contamination(level, adversary), rng=seed, **options)
+            found[level] = run(*rows, contamination=Contamination(level, adversary), rng=seed, **counted, **options)
         except MoreCorruptRows:
             continue  # the rows themselves say that there are more
         except ContradictionError as error:  # with so few corrupt rows they contradict the assumption
@@ -169,7 +171,7 @@ def sensitivity(
         n_rows=n_rows[0] if len(n_rows) == 1 else n_rows,
         statistic=results[0].statistic,
         plain=plains[0] if len(plains) == 1 else plains[1] - plains[0],
-        premise_sd=np.array([float(r.certificate.premise_sd) for r in results]),
+        premise_sd=np.array([float(np.max(r.certificate.premise_sd)) for r in results]),
     )
 
 

@@ -12,15 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outvote.assumptions import Assumption, one_assumption
 from outvote.blocks.partition import Rng, seed_of
+from outvote.blocks.plan import RowPlan
 from outvote.contamination import Adversary, Contamination
-from outvote.data.arguments import check_choice, log_delta_of
-from outvote.data.rows import read_rows
-from outvote.data.text import spaced, with_radius
+from outvote.data.arguments import check_choice, log_delta_of, per_sample
+from outvote.data.missing import ContradictionError, MoreCorruptRows
+from outvote.data.rows import Rows, read_rows
+from outvote.data.text import count, spaced, with_radius
 from outvote.estimate.curve import Side, curve
-from outvote.estimate.difference import difference
+from outvote.estimate.difference import difference, difference_by_evidence
+from outvote.estimate.evidence import mean_by_evidence
 from outvote.estimate.mean import vote_of_blocks
+from outvote.estimate.request import Allowed, Request
 from outvote.estimate.result import RobustEstimate
+from outvote.estimate.weigh import weigh
+from outvote.votes import Terms, VoteName
 
 _CLAIM = re.compile(r"\s*(mean|difference)\s*(<=|>=|<|>)\s*([-+0-9.eE]+)\s*")
 
@@ -41,7 +48,15 @@ class Tolerance:
     confidence : float
         With this probability the sentence is true, however many rows are corrupt.
     estimate : RobustEstimate
-        The estimate when no row is corrupt, but for those that are for certain (NaN, outside known bounds).
+        The estimate for the contamination that was assumed; with votes of blocks, when no row is corrupt.
+    deciding : tuple
+        The positions in the input of the rows that decide, strongest first: without them the conclusion falls. For two
+        samples pairs of the sample (0 or 1) and the position. Empty if the conclusion does not stand.
+    premise : str
+        What must be true of the clean rows, in words, if an sd was read off them.
+    largest_sd : float or tuple of float
+        The largest sd of clean rows, of each sample, at which the conclusion stands with as many corrupt rows as were
+        assumed; NaN if sds were declared, or it does not stand with so many.
     """
 
     rows: int | None
@@ -49,6 +64,9 @@ class Tolerance:
     claim: str
     confidence: float
     estimate: RobustEstimate
+    deciding: tuple[Any, ...] = ()
+    premise: str = ""
+    largest_sd: float | tuple[float, ...] = math.nan
 
     @property
     def stands(self) -> bool:
@@ -57,35 +75,66 @@ class Tolerance:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and strings, ready for JSON."""
+        largest = [sd if math.isfinite(sd) else None for sd in np.atleast_1d(self.largest_sd).tolist()]
         return {
             "rows": self.rows,
             "n_rows": self.n_rows,
             "claim": self.claim,
             "confidence": self.confidence,
             "sentence": str(self),
+            "deciding": [list(one) if isinstance(one, tuple) else one for one in self.deciding],
+            "premise": self.premise or None,
+            "largest_sd": largest if len(largest) > 1 else largest[0],
             "estimate": self.estimate.to_dict(),
         }
+
+    def sentence(self, deciding: int = 0) -> str:
+        """Say what stands, and until when; list so many of the deciding rows."""
+        value, grounds = float(self.estimate.estimate), self._grounds()
+        found = f"{self.claim}: it is {self._size(value)}"
+        if self.claim in ("difference > 0", "difference < 0"):
+            winner, loser = ("B", "A") if self.claim == "difference > 0" else ("A", "B")
+            found = f"{winner} beats {loser} by {self._size(value if winner == 'B' else -value)}"
+        total = spaced(self.n_rows)
+        if self.rows is None:
+            return f"These {total} rows do not settle whether {self.claim}, even if none is corrupt{grounds}."
+        text = f"{found}; this stands unless more than {spaced(self.rows)} of the {total} rows are corrupt{grounds}."
+        if self.rows < self._assumed:
+            text = (
+                f"Whether {self.claim} is not settled if {spaced(self._assumed)} of the {total} rows may be corrupt; "
+                f"it stands if no more than {spaced(self.rows)} are{grounds}."
+            )
+        if deciding and self.deciding:
+            shown = ", ".join(map(_named_row, self.deciding[:deciding]))
+            text += f" The rows that decide: {shown}{', …' if len(self.deciding) > deciding else ''}."
+        return text
+
+    @property
+    def _assumed(self) -> int:
+        """How many corrupt rows the estimate allows for."""
+        plan = self.estimate.plan
+        return plan.withstands if isinstance(plan, RowPlan) else 0
+
+    def _size(self, value: float) -> str:
+        return with_radius(value, float(self.estimate.radius))
+
+    def _grounds(self) -> str:
+        grounds = "" if self.estimate.certificate.adversary == "oblivious" else ", even by someone who saw the others"
+        if not self.premise:
+            return grounds + ("" if self.estimate.certificate.provenance == "certified" else " (plug-in)")
+        largest = [f"{sd:.3g}" for sd in np.atleast_1d(self.largest_sd).tolist() if math.isfinite(sd)]
+        until = f"; with {count(self._assumed, 'corrupt row')} up to {' and '.join(largest)}" if largest else ""
+        return f"{grounds} (if {self.premise}{until})"
 
     def __repr__(self) -> str:
         return str(self)
 
     def __str__(self) -> str:
-        radius = float(self.estimate.radius)
-        value = float(self.estimate.estimate)
-        grounds = "" if self.estimate.certificate.adversary == "oblivious" else ", even by someone who saw the others"
-        grounds += "" if self.estimate.certificate.provenance == "certified" else " (plug-in)"
-        if self.claim in ("difference > 0", "difference < 0"):
-            winner, loser = ("B", "A") if self.claim == "difference > 0" else ("A", "B")
-            found = f"{winner} beats {loser} by {with_radius(value if winner == 'B' else -value, radius)}"
-        else:
-            found = f"{self.claim}: it is {with_radius(value, radius)}"
-        if self.rows is None:
-            rows = spaced(self.n_rows)
-            return f"These {rows} rows do not settle whether {self.claim}, even if none is corrupt{grounds}."
-        return (
-            f"{found}; this stands unless more than {spaced(self.rows)} of the {spaced(self.n_rows)} rows are "
-            f"corrupt{grounds}."
-        )
+        return self.sentence()
+
+
+def _named_row(row: int | tuple[int, int]) -> str:
+    return f"{'AB'[row[0]]}[{row[1]}]" if isinstance(row, tuple) else str(row)
 
 
 def tolerance(
@@ -96,6 +145,7 @@ def tolerance(
     vote: str = "auto",
     paired: bool = False,
     adversary: Adversary = "oblivious",
+    contamination: Allowed = 0.01,
     rng: Rng = None,
     **options: Any,
 ) -> Tolerance:
@@ -111,15 +161,18 @@ def tolerance(
     confidence : float
         Confidence (1 - δ) of the sentence.
     assume, vote
-        As for `mean`; a known scale and the soft vote tolerate most.
+        As for `mean`.
     paired : bool
         Whether row i of a belongs to row i of b; then rows are pairs.
     adversary : {"oblivious", "adaptive"}
         Whether the corrupt positions are independent of the clean values, or were chosen after seeing them.
+    contamination : float, int or Contamination
+        How many rows may be corrupt in the estimate that is shown. Where nothing is declared, an sd is read off the
+        rows for this number, and serves for all.
     rng : int, Generator or None
-        Seed.
+        Seed of votes of blocks.
     **options
-        As for `mean`: partition, remainder, nan_policy.
+        As for `mean`: nan_policy; partition and remainder for votes of blocks.
 
     Returns
     -------
@@ -129,10 +182,10 @@ def tolerance(
     Notes
     -----
     The conclusion must stand at *every* level up to the one reported; for two samples level t allows t corrupt rows in
-    both together, however they are split. That makes the sentence valid without splitting δ between the levels: if it
-    is false, t* ≤ `rows` rows are corrupt and the conclusion is wrong; but then the conclusion stood at level t*, where
-    its interval misses the truth with probability δ at most. Levels beyond 64 share the interval of the next one in a
-    grid that grows by 2 %, so `rows` may be that much too small.
+    both together, wherever they are. That makes the sentence valid without splitting δ between the levels: if it is
+    false, t* ≤ `rows` rows are corrupt and the conclusion is wrong; but then the conclusion stood at level t*, where
+    its interval misses the truth with probability δ at most. Intervals by evidence are nested, so the number is exact;
+    with votes of blocks levels beyond 64 share the interval of the next one in a grid that grows by 2 %.
 
     Peak memory: O(n), about five times the samples.
 
@@ -141,15 +194,15 @@ def tolerance(
     >>> import numpy as np, outvote as ov
     >>> rng = np.random.default_rng(0)
     >>> a, b = rng.normal(10.0, size=4000), rng.normal(11.8, size=6000)
-    >>> print(ov.tolerance(a, b, assume=ov.FiniteVariance(1.0), rng=0))
-    B beats A by 1.836 ± 0.085; this stands unless more than 1 679 of the 10 000 rows are corrupt.
+    >>> print(ov.tolerance(a, b, assume=ov.FiniteVariance(1.0)))
+    B beats A by 1.84 ± 0.12; this stands unless more than 1 999 of the 10 000 rows are corrupt.
     """
     names = ("x",) if len(samples) == 1 else tuple(f"sample {s + 1}" for s in range(len(samples)))
     rows = [read_rows(sample, name) for sample, name in zip(samples, names, strict=True)]
     for sample, name in zip(rows, names, strict=True):
         if sample.ndim != 1:
             raise ValueError(f"{name} has shape {sample.shape}: tolerance takes one column at a time")
-    for fixed in ("contamination", "alternative", "axis", "simultaneous", "relative", "function"):
+    for fixed in ("alternative", "axis", "simultaneous", "relative", "function"):
         if fixed in options:
             raise TypeError(f"{fixed}={options[fixed]!r} does not go with tolerance: state the conclusion as a claim")
     check_choice("adversary", adversary, Adversary)
@@ -159,6 +212,14 @@ def tolerance(
         rows = [np.subtract(rows[1], rows[0], dtype=np.float64)]
         claim = claim.replace("difference", "mean") if claim else None
     sign, bound, text = _read_claim(claim, paired, len(rows))
+    terms = Terms(
+        log_delta_of(confidence), adversary, "two-sided" if sign is None else "greater" if sign > 0 else "less"
+    )
+    request = Request.read(contamination, confidence, vote=vote, votes=VoteName, n_samples=len(rows), **options)
+    if request.evidence:
+        known = [None if one is None else one_assumption(one) for one in per_sample("assume", assume, len(rows))]
+        return _by_evidence(rows, known, request, terms, sign, bound, text, paired=paired)
+    vote = request.with_blocks().vote if request.by_blocks else vote
     settings = {"assume": assume, "vote": vote, "rng": seed_of(rng), **options}
     sides = sample_sides(rows, confidence, adversary, settings, sign=sign)
     found = curve(sides, bound=bound, shown=False)
@@ -170,6 +231,69 @@ def tolerance(
         text = text.replace("?", ">" if sign > 0 else "<")
     stands = found.stands if found.sign == sign else None
     return Tolerance(stands, found.n_rows, text, confidence, first)
+
+
+def _by_evidence(
+    rows: Sequence[NDArray[Any]],
+    assumed: Sequence[Assumption | None],
+    request: Request,
+    terms: Terms,
+    sign: int | None,
+    bound: float,
+    text: str,
+    *,
+    paired: bool,
+) -> Tolerance:
+    """Count the rows by evidence, which is nested in their number."""
+    allowed = Contamination(request.allowed.amount, terms.adversary)
+    names = ("x",) if len(rows) == 1 else ("sample 1", "sample 2")
+    weighed = weigh(rows, names, assumed, allowed, terms, nan_policy=request.nan_policy)
+    assumed_rows = max(sum(weighed.counts), weighed.certain)
+    likely = 1 if weighed.plain >= bound else -1
+    stands = {one: weighed.stands(bound, one, weighed.certain) for one in ((sign,) if sign else (likely, -likely))}
+    sign = max(stands, key=lambda one: (stands[one] is not None, stands[one] or 0))
+    rows_found = stands[sign]
+    estimate = _shown(rows, assumed, request, terms, paired=paired)
+    deciding: list[Any] = []
+    largest: float | tuple[float, ...] = math.nan
+    if rows_found is not None:
+        deciding = weighed.deciding(bound, sign, rows_found + 1)
+        if weighed.conditional and rows_found >= assumed_rows:
+            sds = weighed.largest_premise(bound, sign, assumed_rows)
+            largest = sds[0] if len(sds) == 1 else sds
+    return Tolerance(
+        rows_found,
+        weighed.n_rows,
+        text.replace("?", ">" if sign > 0 else "<"),
+        math.exp(math.log1p(-math.exp(terms.log_delta))),
+        estimate,
+        tuple(deciding if len(rows) == 2 else (position for _, position in deciding)),
+        weighed.premise(),
+        largest,
+    )
+
+
+def _shown(
+    rows: Sequence[NDArray[Any]], assumed: Sequence[Assumption | None], request: Request, terms: Terms, *, paired: bool
+) -> RobustEstimate:
+    """Estimate for the contamination that was assumed, or for as many rows as the rows themselves ask for."""
+    two_sided = replace(terms, alternative="two-sided")
+    least = max(Contamination(request.allowed.amount).counts([len(one) for one in rows]))
+    allowed = Contamination(request.allowed.amount, terms.adversary)
+    while True:
+        asked = replace(request, terms=two_sided, contamination=allowed)
+        try:
+            if len(rows) == 1:
+                found = mean_by_evidence(Rows(rows[0], None), tuple(assumed), asked, two_sided)
+                return replace(found, statistic="paired difference") if paired else found
+            return difference_by_evidence(rows, assumed, asked, relative=False, counted=None)
+        except MoreCorruptRows as more:
+            least = max(more.count, least + 1)
+        except ContradictionError:  # with so few corrupt rows nothing fits
+            if least >= min((len(one) - 1) // 2 for one in rows):
+                raise
+            least = min(2 * least + 1, *((len(one) - 1) // 2 for one in rows))
+        allowed = Contamination(least, terms.adversary)
 
 
 def sample_sides(

@@ -28,6 +28,10 @@ class RowsDisplay:
         The plain mean.
     statistic, remarks : str
         What the title says.
+    other : Histogram, optional
+        The rows of b, for a difference: both samples are drawn, and the interval stands in the title.
+    centres : tuple of float
+        The means of both, for a difference.
 
     Attributes
     ----------
@@ -50,12 +54,19 @@ class RowsDisplay:
     plain: float
     statistic: str
     remarks: str
+    other: Histogram | None = None
+    centres: tuple[float, ...] = ()
     ax_: Any = field(default=None, init=False, repr=False)
     figure_: Any = field(default=None, init=False, repr=False)
 
     @classmethod
     def from_estimate(cls, result: RobustEstimate, *, column: int = 0) -> RowsDisplay:
         """Take one column of a result without blocks."""
+        if isinstance(result.plan.n_rows, tuple) and len(result.pictures) == 2:
+            low, high = (float(end) for end in result.interval)
+            numbers = (float(np.asarray(result.estimate)), low, high, float(np.asarray(result.plain)))
+            name = f"b - a, {result.statistic}"
+            return cls(result.pictures[0], *numbers, name, _remark(result, 0), result.pictures[1], result.centres)
         if not 0 <= column < len(result.pictures):
             kept = len(result.pictures)
             raise ValueError(f"column={column} has no histogram: there are {kept}" + (", from 0 on" if kept else ""))
@@ -69,6 +80,8 @@ class RowsDisplay:
     def plot(self, ax: Any = None) -> RowsDisplay:
         """Draw it."""
         ax = new_axes(ax)
+        if self.other is not None:
+            return self._plot_both(ax)
         edges, counts, below, above = self.histogram
         ax.stairs(counts, edges, fill=True, color="#d0d0d0", label="rows")
         bounds = (max(self.low, float(edges[0])), min(self.high, float(edges[-1])))
@@ -85,6 +98,20 @@ class RowsDisplay:
         ax.set_xlabel("value" + (f" ({', '.join(hidden)})" if hidden else ""))
         ax.set_ylabel("rows")
         ax.set_title(f"{self.statistic}: {self.remarks}", fontsize="medium")
+        legend_below(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _plot_both(self, ax: Any) -> RowsDisplay:
+        """Draw the rows of both samples, and their means."""
+        assert self.other is not None
+        ax.stairs(self.histogram.counts, self.histogram.edges, fill=True, color="#d0d0d0", label="rows of a")
+        ax.stairs(self.other.counts, self.other.edges, color="#303030", lw=1.4, label="rows of b")
+        for centre, name, style in zip(self.centres, "ab", ("--", "-"), strict=True):
+            ax.axvline(centre, color=COLORS["robust"], lw=2.0, ls=style, label=f"mean of {name}, about {centre:.4g}")
+        ax.set_xlabel("value")
+        ax.set_ylabel("rows")
+        ax.set_title(f"{self.statistic}: {self.estimate:.4g}, {self.remarks}", fontsize="medium")
         legend_below(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -71,6 +71,12 @@ class Terms:
         """What one side pays: log(2/δ) if both are asked for, log(1/δ) if one is."""
         return -self.log_delta + (LOG_2 if self.alternative == "two-sided" else 0.0)
 
+    @property
+    def mirrored(self) -> Terms:
+        """The terms for values with their signs changed."""
+        turned: dict[str, Alternative] = {"less": "greater", "greater": "less"}
+        return replace(self, alternative=turned.get(self.alternative, "two-sided"))
+
     def shared(self, parts: int) -> Terms:
         """Return the terms of each of `parts` statements that must hold together."""
         return replace(self, log_delta=self.log_delta - math.log(parts))

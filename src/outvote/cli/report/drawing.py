@@ -96,8 +96,8 @@ def curve(one: Curve, place: int, name: str) -> str:
     return _picture(f"{name}: estimate and interval against the number of corrupt rows", height, parts)
 
 
-def blocks(label: str, values: NDArray[np.float64], estimate: float, plain: float | None) -> str:
-    """Draw a histogram of the block means, with the outcome of the vote and the plain mean."""
+def histogram(label: str, values: NDArray[np.float64], estimate: float, plain: float | None, *, of: str = "row") -> str:
+    """Draw a histogram of rows, or of block means, with the robust and the plain mean."""
     finite = values[np.isfinite(values)]
     centre = float(np.median(finite))
     room = _WIDE * float(np.median(np.abs(finite - centre))) or max(abs(centre), 1.0) / 2
@@ -122,7 +122,8 @@ def blocks(label: str, values: NDArray[np.float64], estimate: float, plain: floa
     beyond = [f"{spaced(below)} farther left"] * bool(below) + [f"{spaced(above)} farther right"] * bool(above)
     if beyond:
         parts.append(f'<text x="{WIDTH}" y="12" class="end">{", ".join(beyond)}</text>')
-    title = f"Block means of {clean(label)}: {spaced(len(finite))} blocks, {' and '.join(beyond) or 'all shown'}"
+    what = "Block means" if of == "block" else "Rows"
+    title = f"{what} of {clean(label)}: {spaced(len(finite))} {of}s, {' and '.join(beyond) or 'all shown'}"
     return _picture(title, height, parts)
 
 

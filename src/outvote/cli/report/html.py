@@ -10,6 +10,7 @@ from html import escape
 from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
+from numpy.typing import NDArray
 
 from outvote.blocks.plan import BlockPlan
 from outvote.cli.answer import Asked
@@ -27,21 +28,20 @@ _PACKAGES = ("outvote", "numpy", "scipy", "duckdb")
 
 @dataclass(frozen=True)
 class Votes:
-    """The robust mean of a group with its blocks."""
+    """The robust mean of a group, with its rows."""
 
     label: str
     found: RobustEstimate
     plain: float | None
-
-    @property
-    def plan(self) -> BlockPlan:
-        assert isinstance(self.found.plan, BlockPlan)
-        return self.found.plan
+    rows: NDArray[np.float64]
 
 
-def votes(lines: Sequence[MeanLine]) -> list[Votes]:
-    """Return the estimates that have blocks."""
-    return [Votes(label(line.group), line.found, line.plain) for line in lines if line.found is not None]
+def votes(lines: Sequence[MeanLine], columns: Columns) -> list[Votes]:
+    """Return the estimates that there are, with their rows."""
+    rows = {group.label: group.values for group in columns.groups()}
+    return [
+        Votes(label(line.group), line.found, line.plain, rows[line.group]) for line in lines if line.found is not None
+    ]
 
 
 def slider(finding: Finding) -> dict[str, object]:
@@ -176,13 +176,21 @@ aria-describedby="outcome-{place}"></div>
 </div>"""
 
 
-def blocks(votes: Sequence[Votes]) -> str:
+def blocks(votes: Sequence[Votes], asked: Asked) -> str:
+    if asked.evidence and votes:
+        drawn = [drawing.histogram(one.label, one.rows, float(one.found.estimate), one.plain) for one in votes]
+        return (
+            f'<figure><div class="pictures">{"".join(f"<div>{one}</div>" for one in drawn)}</div>'
+            '<figcaption>Histogram of the rows. <span class="key r">— robust mean</span>, '
+            '<span class="key p">┆ plain mean</span>, if it is near.</figcaption></figure>'
+        )
     pictures, words = [], []
     for one in votes:
         values = one.found.block_values
         assert isinstance(values, np.ndarray)
-        pictures.append(drawing.blocks(one.label, values, float(one.found.estimate), one.plain))
-        plan = one.plan
+        pictures.append(drawing.histogram(one.label, values, float(one.found.estimate), one.plain, of="block"))
+        plan = one.found.plan
+        assert isinstance(plan, BlockPlan)
         counts = f"{spaced_count(plan.n_blocks, 'block')} of {spaced_count(plan.block_size, 'row')}"
         words.append(f"{one.label}, {counts}, {plan.vote} vote")
     if not pictures:
@@ -224,15 +232,20 @@ def method(findings: Sequence[Finding], votes: Sequence[Votes], asked: Asked, co
         "The rows of each group are put into blocks at random, and the block means vote. A corrupt row affects one "
         "block, and the other blocks outvote it; a plain mean is moved by every row.",
     ]
+    if asked.evidence:
+        items[1] = (
+            "A value is ruled out only by evidence that is left when the rows that speak most against it go, as many "
+            "as may be corrupt."
+        )
     kinds = {"soft": "A block mean far from the others counts less (soft vote).",
              "clipped": "A block mean far from the others is cut (clipped vote).",
              "median": "The vote is the median of the block means."}  # fmt: skip
-    items.append(" ".join(kinds[kind] for kind in dict.fromkeys(one.plan.vote for one in votes) if kind in kinds))
+    items.append(" ".join(kinds[kind] for kind in dict.fromkeys(one.found.plan.vote for one in votes) if kind in kinds))
     where = "in both groups together, however they are split between them" if several else "among all rows"
     items.append(
         f"Corrupt rows are counted {where}. They may be any rows, if their positions do not depend on the good values."
     )
-    if several and not asked.may_be_soft:
+    if several and not asked.may_be_soft and not asked.evidence:
         items.append("However they are split, each group is allowed at least its part of the number assumed.")
     provenances = {finding.value.provenance for finding in findings}
     if asked.assume is not None:
@@ -242,6 +255,11 @@ def method(findings: Sequence[Finding], votes: Sequence[Votes], asked: Asked, co
             "The spread of the good rows was unknown, and was estimated from the same rows (plug-in), so the "
             "confidence is approximate. Give what is known by --sd, --bounds, --scale or --kurtosis."
         )
+    elif "conditional" in provenances:
+        items.append(
+            "Nothing is declared of the good rows. Their standard deviation was read off the rows, with room to spare; "
+            "the confidence is proven if it is no larger. Give what is known by --sd, --bounds, --scale or --kurtosis."
+        )
     elif "certified" in provenances:
         items.append("The confidence is proven under these assumptions (certified).")
     items.append(
@@ -249,7 +267,7 @@ def method(findings: Sequence[Finding], votes: Sequence[Votes], asked: Asked, co
         "for. An answer stands up to a number of corrupt rows if the intervals for all numbers from the number assumed "
         "up to this one give the same answer."
     )
-    if several:
+    if several and not asked.evidence:
         items.append(
             "The command outvote compare allows for a number of corrupt rows in each group, which is a stronger "
             "assumption: its interval can be narrower."

@@ -19,7 +19,7 @@ from outvote.cli.verdict import DifferenceFinding, Finding, MeanFinding, questio
 from outvote.data.columns import Columns
 from outvote.data.writing import write_text
 from outvote.estimate.curve import curve
-from outvote.estimate.mean import vote_of_blocks
+from outvote.estimate.mean import mean, vote_of_blocks
 from outvote.plotting.pages import embedded, fill
 
 #: The most groups on a page.
@@ -75,16 +75,22 @@ def write_report(
     target = _checked(Path(path), inputs)
     _check_question(columns, asked, baseline, threshold)
     columns.check(asked.nan)
-    found = means(columns, asked, source, progress=progress, estimate=vote_of_blocks).groups
+    estimate = mean if asked.evidence else vote_of_blocks
+    found = means(columns, asked, source, progress=progress, estimate=estimate).groups
     lines = [line for line in found if not columns.keys or line.group != (None,)]
     left_out = 0
     if columns.keys:
         findings, left_out = _differences(columns, asked, baseline, lines, progress)
     else:
-        found_curve = curve(asked.sides([columns.values]), bound=threshold or 0.0)
+        bound = threshold or 0.0
+        found_curve = (
+            asked.curve([columns.values], bound=bound)
+            if asked.evidence
+            else curve(asked.sides([columns.values]), bound=bound)
+        )
         findings = [MeanFinding(found_curve, clean(columns.name), asked.confidence, lines[0].plain)]
     listed = suspects(columns, replace(asked, nan="corrupt"), source, top=_SUSPECTS, progress=progress)
-    votes = html.votes(lines)
+    votes = html.votes(lines, columns)
     page = fill(
         "outvote.cli.report",
         title=escape(question(findings)),
@@ -92,7 +98,8 @@ def write_report(
         groups_title="Plain against robust" + (f", by {escape(clean(columns.keys[0]))}" if columns.keys else ""),
         groups=html.groups(lines, columns.keys, asked),
         curves="\n".join(html.curve(finding, place) for place, finding in enumerate(findings)),
-        blocks=html.blocks(votes),
+        blocks_title="The rows" if asked.evidence else "How the blocks voted",
+        blocks=html.blocks(votes, asked),
         suspects=html.suspects(listed),
         method=html.method(findings, votes, asked, columns, left_out),
         again=html.again(columns, asked, inputs, command),
@@ -138,7 +145,8 @@ def _differences(
     for other in rows:
         if other != first:
             progress(f"{other} against {first}")
-            found = curve([base, asked.side(rows[other])])
+            pair = [rows[first], rows[other]]
+            found = asked.curve(pair) if asked.evidence else curve([base, asked.side(rows[other])])
             a, b = plain[first], plain[other]
             gap = None if a is None or b is None else b - a
             findings.append(

@@ -236,7 +236,8 @@ def parts_of(result: RobustEstimate, kind: Any) -> tuple[Partition, ...]:
     if isinstance(result.plan, GridPlan):
         return result.plan.partition(result.seed, kind)
     if isinstance(result.plan, RowPlan):
-        return (draw("contiguous", result.plan.n_rows, result.plan.n_rows, seed=0),)
+        sizes = result.plan.n_rows if isinstance(result.plan.n_rows, tuple) else (result.plan.n_rows,)
+        return tuple(draw("contiguous", n, n, seed=0) for n in sizes)
     return (result.plan.partition(result.seed, kind),)
 
 

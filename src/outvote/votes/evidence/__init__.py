@@ -20,14 +20,17 @@ from outvote.votes.evidence.scale import (
     sigma_lower,
     sigma_upper,
 )
+from outvote.votes.evidence.two_samples import Sample, difference_interval
 
 __all__ = [
     "EvidenceInterval",
     "Pairs",
+    "Sample",
     "SortedRows",
     "central_sd",
     "contradicts",
     "declared_interval",
+    "difference_interval",
     "free_interval",
     "median_of_sorted",
     "premise_factor",

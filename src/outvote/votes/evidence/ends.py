@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from outvote.votes.evidence.factors import Factor
 from outvote.votes.evidence.rows import SortedRows
@@ -32,16 +32,38 @@ def lower_end(rows: SortedRows, factors: Sequence[Factor], price: float) -> tupl
     """
     if len(rows.values) <= rows.droppable:
         return -math.inf, -math.inf
-    first = step = first_step(rows, factors, price)
-    end = rows.middle - step
-    while not rows.log_evidence(factors, -math.inf, end) >= price:
+    return search_end(
+        lambda low, high: rows.log_evidence(factors, low, high) - price,
+        rows.middle,
+        first_step(rows, factors, price),
+        lambda end: all(rows.values[0] > end - factor.depth for factor in factors),
+    )
+
+
+def search_end(
+    excess: Callable[[float, float], float], middle: float, first: float, settled: Callable[[float], bool]
+) -> tuple[float, float]:
+    """Return a number below which everything is ruled out, and where the search began.
+
+    Parameters
+    ----------
+    excess : callable
+        By how much the least evidence against all values from one number to another exceeds its price; from -∞ on,
+        against all up to the second.
+    middle, first : float
+        Where the value may be, and about how far the end is from there.
+    settled : callable
+        Whether moving up from an end again would gain nothing.
+    """
+    end, step = middle - first, first
+    while not excess(-math.inf, end) >= 0:
         end, step = end - step, 2 * step
         if step > _FARTHEST * first:
             return -math.inf, -math.inf
     start = end
     for _ in range(2):
-        end = _moved_up(rows, factors, price, end, max(rows.middle, end) + step, _PRECISION * first)
-        if math.isinf(end) or all(rows.values[0] > end - factor.depth for factor in factors):
+        end = _moved_up(excess, end, max(middle, end) + step, _PRECISION * first)
+        if math.isinf(end) or settled(end):
             break
     return end, start
 
@@ -53,23 +75,17 @@ def rules_out_below(rows: SortedRows, factors: Sequence[Factor], price: float, m
     return rows.log_evidence(factors, start, mean) >= price and rows.log_evidence(factors, -math.inf, start) >= price
 
 
-def _moved_up(
-    rows: SortedRows, factors: Sequence[Factor], price: float, low: float, high: float, tolerance: float
-) -> float:
-    """Return the largest end such that every mean from `low` to it is ruled out; +∞ if all are."""
-
-    def excess(mean: float) -> float:
-        return rows.log_evidence(factors, low, mean) - price
-
-    above, below = excess(low), excess(high)
+def _moved_up(excess: Callable[[float, float], float], low: float, high: float, tolerance: float) -> float:
+    """Return the largest end such that everything from `low` to it is ruled out; +∞ if all is."""
+    above, below = excess(low, low), excess(low, high)
     if not above >= 0:  # rounding
         return low
-    if below >= 0 and excess(math.inf) >= 0:
+    if below >= 0 and excess(low, math.inf) >= 0:
         return math.inf
     while below >= 0:
         high += 2 * (high - low)
-        below = excess(high)
-    return falling_root(excess, low, high, above, below, tolerance)[0]
+        below = excess(low, high)
+    return falling_root(lambda end: excess(low, end), low, high, above, below, tolerance)[0]
 
 
 def first_step(rows: SortedRows, factors: Sequence[Factor], price: float) -> float:

@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 _MAIN = (1.1, 1.6)
 #: Further depths, in units of sd, against corrupt rows that hide a few sd from the mean, and their share of the weight.
 _DEPTHS, _SHARE = (4.5, 1.8), 0.3
+#: A depth that forgives an sd declared too small.
+_STURDY_DEPTH = 9.0
 #: Depths against an adversary who saw the rows: a deep bet would cost too much for each row that was replaced.
 _ADAPTIVE_DEPTHS = (20.0, 9.0, 4.0, 1.8, 0.9)
 #: Products of this many factors neither overflow nor vanish, unless rows are far out.
@@ -108,6 +110,11 @@ class VarianceFactor(Factor):
     def least(self) -> float:
         """The least logarithm of 1 + λh."""
         return math.log1p(-self.rate * self.depth / 2)
+
+    @property
+    def curvature(self) -> float:
+        """A bound on the second derivative of log(1 + λh)."""
+        return self.rate / (self.depth * (1 - self.rate * self.depth / 2))
 
     def pay(self, y: Floats) -> Floats:
         """Return 1 + λ(y + y²/2τ)."""
@@ -205,6 +212,16 @@ def variance_factors(n_rows: int, price: float, *, adaptive: bool) -> list[Varia
     each = 1 / (len(depths) + 1) if adaptive else _SHARE / len(depths)
     others = [VarianceFactor(min(unit, 1.8 / depth), depth, each) for depth in depths]
     return [replace(main, weight=1 - each * len(depths)), *others]
+
+
+def sturdy_factors(n_rows: int, price: float) -> list[VarianceFactor]:
+    """Return factors for rows with sd ≤ 1 that forgive a larger sd: the main one, and a deep one."""
+    unit = math.sqrt(2 * price / n_rows)
+    main = variance_factors(n_rows, price, adaptive=False)[0]
+    if not main.depth / 1.6 > _STURDY_DEPTH:
+        return [replace(main, weight=1.0)]
+    deep = VarianceFactor(min(unit, 1.8 / _STURDY_DEPTH), _STURDY_DEPTH, _SHARE)
+    return [replace(main, weight=1 - _SHARE), deep]
 
 
 def kurtosis_factors(n_rows: int, price: float, kurtosis: float) -> list[Factor]:

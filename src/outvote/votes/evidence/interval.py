@@ -15,7 +15,7 @@ from outvote.assumptions import Assumption, Bounded, FiniteKurtosis
 from outvote.votes.ballots import Ballot, ballot
 from outvote.votes.evidence.bounded import bounded_end
 from outvote.votes.evidence.ends import first_step, lower_end, rules_out_below
-from outvote.votes.evidence.factors import Factor, factors_for, kurtosis_factors, variance_factors
+from outvote.votes.evidence.factors import Factor, factors_for, kurtosis_factors, sturdy_factors, variance_factors
 from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.evidence.scale import Pairs, log_spread, sigma_upper, upper_is_possible
 from outvote.votes.terms import Terms
@@ -27,9 +27,9 @@ _FROM_BELOW = 0.04
 #: Shares of δ for an upper bound on it by the kurtosis: the second where the first can bound nothing.
 _FROM_ABOVE = (0.16, 0.46)
 #: Ratio of the ends of a cell of scales: three cells double it, so that doubled rows give doubled intervals.
-_CELL = 2 ** (1 / 3)
-#: An interval narrower than this share of that of the main factor alone hints at a scale declared too small.
-_SUSPICIOUS = 0.5
+CELL = 2 ** (1 / 3)
+#: An interval narrower than this share of that of the sturdy factors alone hints at a scale declared too small.
+_SUSPICIOUS = 0.67
 
 
 @dataclass(frozen=True)
@@ -66,26 +66,18 @@ class EvidenceInterval:
 
     def times(self, factor: float) -> EvidenceInterval:
         """Return the interval of rows `factor` times as large."""
-        return replace(self, low=self.low * factor, high=self.high * factor, estimate=self.estimate * factor)
+        names = ("low", "high", "estimate", "sd")
+        return replace(self, **{name: getattr(self, name) * factor for name in names})
 
 
 def declared_interval(rows: SortedRows, assume: Assumption, terms: Terms) -> EvidenceInterval:
     """Return the interval for clean rows whose scale is declared.
 
     It has 0.9·δ; where it is wider than the interval of the soft or clipped vote at 0.1·δ, that one cuts it. One that
-    is suspiciously narrow is joined with that of the main variance factor alone, which holds even if the scale was
-    declared a little too small. One-sided terms keep the estimate of the two-sided interval.
+    is suspiciously narrow is joined with that of sturdier factors, which mostly holds even if the scale was declared a
+    little too small. One-sided terms keep the estimate of the two-sided interval.
     """
-    price = terms.price - math.log1p(-PROMISE)
-
-    def end(side: SortedRows, sign: int) -> float:
-        known = assume.scaled(sign)
-        if isinstance(known, Bounded):
-            return bounded_end(side, known.low, known.width, price)
-        factors = factors_for(assume, rows.n_rows, terms.price, adaptive=rows.adaptive)
-        return _scaled_end(side, factors, price, scale_of(assume))
-
-    found = _ends(rows, terms, end)
+    found = declared_ends(rows, assume, terms)
     if terms.alternative != "two-sided":
         both = declared_interval(rows, assume, replace(terms, alternative="two-sided"))
         return both if both.empty else replace(found, estimate=both.estimate)
@@ -97,6 +89,20 @@ def declared_interval(rows: SortedRows, assume: Assumption, terms: Terms) -> Evi
         low, high = max(found.low, centre - promise.radius), min(found.high, centre + promise.radius)
         return EvidenceInterval.between(low, high)
     return found
+
+
+def declared_ends(rows: SortedRows, assume: Assumption, terms: Terms) -> EvidenceInterval:
+    """Return what evidence alone leaves if the scale is declared: nested in the number of corrupt rows."""
+    price = terms.price - math.log1p(-PROMISE)
+
+    def end(side: SortedRows, sign: int) -> float:
+        known = assume.scaled(sign)
+        if isinstance(known, Bounded):
+            return bounded_end(side, known.low, known.width, price)
+        factors = factors_for(assume, rows.n_rows, terms.price, adaptive=rows.adaptive)
+        return _scaled_end(side, factors, price, scale_of(assume))
+
+    return _ends(rows, terms, end)
 
 
 def _ends(rows: SortedRows, terms: Terms, end: Callable[[SortedRows, int], float]) -> EvidenceInterval:
@@ -111,20 +117,20 @@ def _scaled_end(rows: SortedRows, factors: Sequence[Factor], price: float, sd: f
 
 
 def _sturdier(rows: SortedRows, found: EvidenceInterval, assume: Assumption, terms: Terms) -> EvidenceInterval:
-    """Join an interval that is suspiciously narrow with that of the main variance factor alone."""
+    """Join an interval that is suspiciously narrow with that of factors that forgive a scale declared too small."""
     if rows.adaptive:  # a deep bet costs too much there
         return found
-    main = [replace(variance_factors(rows.n_rows, terms.price, adaptive=False)[0], weight=1.0)]
+    sturdy = sturdy_factors(rows.n_rows, terms.price)
     price, sd = terms.price - math.log1p(-PROMISE), scale_of(assume)
     unit = rows.scaled(1 / sd)
-    # How far the main factor is from ruling out the ends by itself says how much wider its interval is.
+    # How far these factors are from ruling out the ends by themselves says how much wider their interval is.
     ends = ((unit, found.low / sd), (unit.mirrored, -found.high / sd))
-    lacking = [price - side.log_evidence(main, -math.inf, end) for side, end in ends]
-    wider = sum(max(one, 0.0) for one in lacking) / (len(rows.values) * main[0].rate) * sd
+    lacking = [price - side.log_evidence(sturdy, -math.inf, end) for side, end in ends]
+    wider = sum(max(one, 0.0) for one in lacking) / (len(rows.values) * sturdy[0].rate) * sd
     width = found.high - found.low
     if width > 1.2 * _SUSPICIOUS * (width + wider):
         return found
-    low, high = _scaled_end(rows, main, price, sd), -_scaled_end(rows.mirrored, main, price, sd)
+    low, high = _scaled_end(rows, sturdy, price, sd), -_scaled_end(rows.mirrored, sturdy, price, sd)
     if width >= _SUSPICIOUS * (high - low):
         return found
     return replace(found, low=min(low, found.low), high=max(high, found.high), sturdier=True)
@@ -143,15 +149,20 @@ def promised_radius(n_rows: int, n_corrupt: int, assume: Assumption, terms: Term
     return promised_vote(n_rows, n_corrupt, assume, terms).radius
 
 
-def premise_interval(rows: SortedRows, sd: float, terms: Terms) -> EvidenceInterval:
+def premise_interval(rows: SortedRows, sd: float, terms: Terms, *, ends_only: bool = False) -> EvidenceInterval:
     """Return the interval that holds if the clean rows' sd is at most `sd`, whatever rule chose that number.
 
-    The probability that the clean rows' sd is at most `sd` and their mean outside is at most δ.
+    The probability that the clean rows' sd is at most `sd` and their mean outside is at most δ. With `ends_only` a
+    one-sided interval has no estimate.
     """
     factors: list[Factor] = list(variance_factors(rows.n_rows, terms.price, adaptive=rows.adaptive))
     if not rows.adaptive:
         factors = [replace(factors[0], weight=1.0)]
-    return _cells_interval(rows, sd, factors, terms, 1 - _FROM_BELOW)
+    found = _cells_interval(rows, sd, factors, terms, 1 - _FROM_BELOW)
+    if terms.alternative == "two-sided" or ends_only:
+        return found
+    both = premise_interval(rows, sd, replace(terms, alternative="two-sided"))
+    return replace(found, estimate=both.estimate)
 
 
 def free_interval(rows: SortedRows, pairs: Pairs, assume: FiniteKurtosis, terms: Terms) -> EvidenceInterval:
@@ -163,7 +174,11 @@ def free_interval(rows: SortedRows, pairs: Pairs, assume: FiniteKurtosis, terms:
         return EvidenceInterval(-math.inf, math.inf, math.nan, sd)
     main = replace(variance_factors(rows.n_rows, terms.price, adaptive=False)[0], weight=0.3)
     factors = [*kurtosis_factors(rows.n_rows, terms.price, assume.kurtosis), main]
-    return _cells_interval(rows, sd, factors, terms, 1 - _FROM_BELOW - share)
+    found = _cells_interval(rows, sd, factors, terms, 1 - _FROM_BELOW - share)
+    if terms.alternative == "two-sided":
+        return found
+    both = free_interval(rows, pairs, assume, replace(terms, alternative="two-sided"))
+    return replace(found, estimate=both.estimate)
 
 
 def _cells_interval(
@@ -171,9 +186,6 @@ def _cells_interval(
 ) -> EvidenceInterval:
     """Return the union of the intervals for all scales up to `sd`; the ends have a share of δ."""
     found = _ends(rows, terms, lambda side, _: _cells_end(side, sd, factors, terms, share))
-    if terms.alternative != "two-sided":
-        both = _cells_interval(rows, sd, factors, replace(terms, alternative="two-sided"), share)
-        found = replace(found, estimate=both.estimate)
     return replace(found, sd=sd)
 
 
@@ -186,10 +198,10 @@ def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Te
     price = terms.price - math.log(share)
     exponent = math.frexp(sd)[1]
     rows, sd = rows.scaled(2.0**-exponent), math.ldexp(sd, -exponent)
-    top = math.ceil(math.log(sd) / math.log(_CELL) + 1e-9)  # rounded up: a cell too high is safe
+    top = math.ceil(math.log(sd) / math.log(CELL) + 1e-9)  # rounded up: a cell too high is safe
 
     def cell(k: int) -> list[Factor]:
-        return [factor.at_scale(_CELL ** (k - 0.5), min(_CELL**k, sd)) for factor in factors]
+        return [factor.at_scale(CELL ** (k - 0.5), min(CELL**k, sd)) for factor in factors]
 
     end, start = lower_end(rows, cell(top), price)
     if end == -math.inf:
@@ -209,11 +221,11 @@ def _lowest_cell(rows: SortedRows, end: float, top: int, price: float) -> int:
     squares = np.maximum(rows.values - end, 0.0) ** 2
 
     def ruled_out(k: int) -> bool:
-        spread = log_spread(squares * _CELL ** (-2 * k), rows.droppable, rows.n_corrupt, adaptive=rows.adaptive)
+        spread = log_spread(squares * CELL ** (-2 * k), rows.droppable, rows.n_corrupt, adaptive=rows.adaptive)
         return spread >= price
 
     kept = squares[: len(squares) - rows.droppable]
-    k = min(math.floor(math.log(max(float(kept.mean()), 1e-300)) / (2 * math.log(_CELL))), top - 1)
+    k = min(math.floor(math.log(max(float(kept.mean()), 1e-300)) / (2 * math.log(CELL))), top - 1)
     while k < top and ruled_out(k):
         k += 1
     while not ruled_out(k - 1):

@@ -125,9 +125,10 @@ def sigma_upper(pairs: Pairs, kurtosis: float, price: float) -> float:
     bets = _Bets.on(pairs, kurtosis, price)
     if bets is None or not len(pairs.squares) > pairs.droppable:
         return math.inf
-    largest = float(pairs.squares[len(pairs.squares) - pairs.droppable - 1])
-    if not largest > 0:
-        return 0.0
+    # Where at most as many squares as may be dropped differ from 0, look at these: small squares may be dropped, too.
+    largest = float(pairs.squares[len(pairs.squares) - pairs.droppable - 1] or pairs.squares[-1])
+    if not 0 < largest < math.inf:
+        return math.inf
     step = math.log(_CELL)
     top, jump = math.ceil(math.log(largest) / step) + 1, 1
     while bets.evidence(pairs, top * step, monotone=True) < price:  # until it is ruled out with all those above it
@@ -135,6 +136,10 @@ def sigma_upper(pairs: Pairs, kurtosis: float, price: float) -> float:
         if jump * step > 700:
             return math.inf
     smallest = top - round(60 / step)
+    low = smallest  # the monotone form finds how far down everything is ruled out without looking at every cell
+    while top - low > 1:
+        middle = (low + top) // 2
+        low, top = (low, middle) if bets.evidence(pairs, middle * step, monotone=True) >= price else (middle, top)
     while bets.evidence(pairs, (top - 1) * step, monotone=False) >= price:
         top -= 1
         if top < smallest:

@@ -1,0 +1,270 @@
+"""Evidence of one sample, or of two, for any number of corrupt rows: behind differences, tolerance and their curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote.assumptions import Assumption, Bounded, FiniteKurtosis
+from outvote.contamination import Contamination
+from outvote.data.missing import ContradictionError, NanPolicy, check_rows
+from outvote.estimate.evidence import as_column, bad_rows, extreme_size, plain_average
+from outvote.votes import Alternative, Terms
+from outvote.votes.evidence import EvidenceInterval, Pairs, Sample, SortedRows, central_sd, difference_interval
+from outvote.votes.evidence import premise_factor as factor_of
+from outvote.votes.evidence.factors import factors_for, variance_factors
+from outvote.votes.evidence.two_samples import strongest_pair
+
+Floats = NDArray[np.float64]
+
+#: The largest sd at which a claim stands is found to this ratio.
+_SD_RATIO = 1.005
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """One sample and its mean, or two and the difference of their means.
+
+    Attributes
+    ----------
+    samples : tuple of Sample
+        The rows, in order, and what is known of them.
+    columns : tuple of ndarray
+        The rows as they came, NaN for those that are corrupt for certain.
+    positions : tuple of ndarray
+        Where these rows were in the input.
+    terms : Terms
+        Confidence, adversary and sides.
+    counts : tuple of int
+        How many rows of each sample may be corrupt.
+    n_omitted : int
+        How many rows had NaN or infinite values.
+    relative : bool
+        Whether mean(b)/mean(a) - 1 is asked for.
+    """
+
+    samples: tuple[Sample, ...]
+    columns: tuple[Floats, ...]
+    positions: tuple[NDArray[np.intp], ...]
+    terms: Terms
+    counts: tuple[int, ...]
+    n_omitted: int = 0
+    relative: bool = False
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return sum(len(column) for column in self.columns)
+
+    @property
+    def certain(self) -> int:
+        """How many rows are corrupt for certain."""
+        return sum(one.rows.n_found for one in self.samples)
+
+    @property
+    def conditional(self) -> bool:
+        """Whether an sd was read off the rows."""
+        return any(one.assume is None for one in self.samples)
+
+    @property
+    def provenance(self) -> str:
+        """What an interval that is finite rests on."""
+        return "conditional" if self.conditional else "certified"
+
+    @property
+    def sds(self) -> tuple[float, ...]:
+        """The sds that were read off the rows, NaN where they were declared."""
+        return tuple(one.sd if one.assume is None else math.nan for one in self.samples)
+
+    def premise(self, sds: Sequence[float] | None = None) -> str:
+        """Say in words what the sds of the clean rows are at most, where they were read off the rows."""
+        known = self.sds if sds is None else sds
+        if len(known) == 1:
+            return "" if math.isnan(known[0]) else f"the clean rows' sd is at most {known[0]:.3g}"
+        parts = [f"{sd:.3g} in {name}" for sd, name in zip(known, "ab", strict=True) if not math.isnan(sd)]
+        return f"the clean rows' sd is at most {' and '.join(parts)}" if parts else ""
+
+    @property
+    def plain(self) -> float:
+        """The plain mean, or the difference of the plain means."""
+        means = [plain_average(one.rows.values) for one in self.samples]
+        if len(means) == 1:
+            return means[0]
+        return means[1] / means[0] - 1 if self.relative and means[0] else means[1] - means[0]
+
+    def interval(
+        self, count: int | None, terms: Terms | None = None, only: int = 0, beyond: float | None = None
+    ) -> EvidenceInterval:
+        """Return what evidence leaves if `count` rows are corrupt, wherever they are; None for each its own number."""
+        terms = terms or self.terms
+        if len(self.samples) == 1:
+            sample = self.samples[0] if count is None else self.samples[0].allowing(count)
+            if only:
+                side: Alternative = "greater" if only > 0 else "less"
+                half = terms.log_delta - (math.log(2) if terms.alternative == "two-sided" else 0.0)
+                terms = replace(terms, alternative=side, log_delta=half)
+            return sample.interval(terms)
+        a, b = self.samples
+        return difference_interval(a, b, terms, relative=self.relative, together=count, only=only, beyond=beyond)
+
+    def clear_of(self, count: int, bound: float, sign: int) -> bool:
+        """Return whether the claim that the value is above the bound (sign 1), or below it, stands for so many rows."""
+        found = self.interval(count, only=sign, beyond=bound)
+        if found.empty:  # with so few corrupt rows nothing fits: they contradict what is declared
+            return True
+        return found.low > bound if sign > 0 else found.high < bound
+
+    def stands(self, bound: float, sign: int, start: int) -> int | None:
+        """Return the largest number of corrupt rows for which the claim stands, from `start` on; None if it does not.
+
+        What evidence leaves is nested in the number of corrupt rows, so that a claim stands for all smaller ones, too.
+        """
+        if not self.clear_of(start, bound, sign):
+            return None
+        low, high, step = start, self.most + 1, max(sum(self.counts), 16)
+        while low + step < high:  # most conclusions fall long before half of the rows
+            if not self.clear_of(low + step, bound, sign):
+                high = low + step
+                break
+            low, step = low + step, 2 * step
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.clear_of(middle, bound, sign) else (low, middle)
+        return low
+
+    @property
+    def most(self) -> int:
+        """The largest number of corrupt rows that leaves the clean rows of each sample in the majority."""
+        return min((len(column) - 1) // 2 for column in self.columns)
+
+    def scaled_premise(self, factor: float) -> Weighed:
+        """Return the same with every sd that was read off the rows multiplied by a number."""
+        samples = tuple(replace(one, sd=one.sd * factor) if one.assume is None else one for one in self.samples)
+        return replace(self, samples=samples)
+
+    def largest_premise(self, bound: float, sign: int, count: int) -> tuple[float, ...]:
+        """Return the largest sds, in the ratio of the premises, at which the claim stands for so many corrupt rows."""
+        low, high = 1.0, 2.0
+        while self.scaled_premise(high).clear_of(count, bound, sign):
+            low, high = high, 2 * high
+            if high > 1e6:
+                return tuple(math.inf for _ in self.samples)
+        while high > low * _SD_RATIO:
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self.scaled_premise(middle).clear_of(count, bound, sign) else (low, middle)
+        return tuple(low * sd for sd in self.sds)
+
+    def deciding(self, bound: float, sign: int, count: int) -> list[tuple[int, int]]:
+        """Return the sample and the position of the rows that speak most for the claim, strongest first.
+
+        They are those that evidence on the bound drops first; without `count` of them the claim falls.
+        """
+        logs = self._logs(bound, sign, count - 1)
+        flat = np.concatenate(logs)
+        sample = np.repeat(np.arange(len(logs)), [len(one) for one in logs])
+        where = np.concatenate(self.positions)
+        order = np.argsort(-flat, kind="stable")[:count]
+        return [(int(sample[i]), int(where[i])) for i in order if flat[i] > 0]
+
+    def _logs(self, bound: float, sign: int, count: int) -> list[Floats]:
+        """Return the logarithm of each row's factor for the evidence on the bound; none for rows that are corrupt."""
+        if len(self.samples) == 2 and all(one.joint for one in self.samples):
+            mean_of_a, pair = strongest_pair(
+                self.samples[0], self.samples[1], self.terms, bound, sign, relative=self.relative, together=count
+            )
+            target = (1 + bound) * mean_of_a if self.relative else mean_of_a + bound
+            parts = ((-sign, mean_of_a, pair[0]), (sign, target, pair[1]))
+            found = [
+                one.logs(side * (x - mean)) - one.norm for x, (side, mean, one) in zip(self.columns, parts, strict=True)
+            ]
+        else:
+            # The rows that lie farthest on the claim's side, whatever the assumption.
+            sides = (sign,) if len(self.samples) == 1 else (-sign, sign)
+            found = [self._own_logs(s, side, bound, count) for s, side in enumerate(sides)]
+        return [np.nan_to_num(one, nan=-math.inf) for one in found]
+
+    def _own_logs(self, s: int, side: int, bound: float, count: int) -> Floats:
+        one, x = self.samples[s], self.columns[s]
+        centre = bound if len(self.samples) == 1 else float(np.nanmedian(x))
+        if not one.joint:
+            return side * (x - centre)
+        price = self.terms.price
+        n = one.rows.n_rows
+        if one.assume is None:
+            factors = [variance_factors(n, price, adaptive=False)[0]]
+        else:
+            factors = list(factors_for(one.assume, n, price, adaptive=one.rows.adaptive))  # type: ignore[arg-type]
+        rows = (one.rows if side > 0 else one.rows.mirrored).scaled(1 / one.sd)
+        rows = SortedRows(rows.values, max(count, rows.n_found), rows.n_found, adaptive=rows.adaptive)
+        at = side * centre / one.sd
+        best = max(factors, key=lambda each: math.log(each.weight) + rows.log_product(each, at, at))
+        return best.logs(side * (x - centre) / one.sd) - best.norm
+
+
+def weigh(
+    arrays: Sequence[NDArray[np.generic]],
+    names: Sequence[str],
+    assumed: Sequence[Assumption | None],
+    allowed: Contamination,
+    terms: Terms,
+    *,
+    nan_policy: NanPolicy = "raise",
+    relative: bool = False,
+) -> Weighed:
+    """Prepare one sample or two: apply the NaN policy, sort, and read an sd off the rows where none is declared."""
+    samples, columns, positions, omitted = [], [], [], 0
+    kept = []
+    for values, name in zip(arrays, names, strict=True):
+        bad, n_bad = bad_rows(values.reshape(len(values), -1), nan_policy, name)
+        where = np.arange(len(values))
+        if nan_policy == "omit" and bad is not None:
+            where, values, bad = where[~bad], values[~bad], None
+            check_rows(len(values), f"{name} without its rows with NaN")
+        kept.append((values, bad, where))
+        omitted += n_bad
+    counts = allowed.counts([len(values) for values, _, _ in kept])
+    for (values, bad, where), assume, count in zip(kept, assumed, counts, strict=True):
+        column = as_column(values, bad, assume)
+        rows = np.sort(column)
+        if extreme_size(rows[~np.isnan(rows)], count) != 1.0:
+            raise ValueError(
+                "the rows are too large, or too small, to be squared: multiply them by a power of ten first"
+            )
+        n_found = int(np.isnan(rows).sum())
+        ordered = SortedRows(
+            rows[: len(rows) - n_found], max(count, n_found), n_found, adaptive=terms.adversary == "adaptive"
+        )
+        samples.append(_sample(ordered, column, assume, terms))
+        columns.append(column)
+        positions.append(where)
+    return Weighed(tuple(samples), tuple(columns), tuple(positions), terms, counts, omitted, relative)
+
+
+def _sample(rows: SortedRows, column: Floats, assume: Assumption | None, terms: Terms) -> Sample:
+    unknown = isinstance(assume, FiniteKurtosis) and assume.sd is None
+    if assume is not None and not unknown:
+        sd = math.nan if isinstance(assume, Bounded) else float(assume.tail(1).sd)
+        return Sample(rows, assume, sd)
+    pairs = Pairs.of(column, rows.n_corrupt, rows.n_found, adaptive=rows.adaptive)
+    if unknown:
+        return Sample(rows, assume, math.nan, pairs)
+    sd = factor_of(rows.n_corrupt / rows.n_rows) * central_sd(rows.values, rows.droppable)
+    sample = Sample(rows, None, sd, pairs)
+    both = replace(terms, alternative="two-sided")
+    while 0 < sample.sd < math.inf and sample.interval(both).empty:  # so small an sd is contradicted
+        sample = replace(sample, sd=2 * sample.sd)
+    return sample
+
+
+def contradiction(weighed: Weighed) -> ContradictionError:
+    """Return the error for rows that contradict what is declared of them."""
+    known = ", ".join(dict.fromkeys(repr(one.assume) for one in weighed.samples if one.assume is not None))
+    seen = " and ".join(f"{central_sd(one.rows.values, one.rows.droppable):.4g}" for one in weighed.samples)
+    return ContradictionError(
+        f"the rows contradict assume={known}: at this confidence nothing fits them (without as many of the farthest "
+        f"rows as may be corrupt their sd is {seen}): assume less, allow for more corrupt rows, or leave assume out"
+    )

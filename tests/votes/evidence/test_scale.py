@@ -1,0 +1,591 @@
+"""Scales from the rows: bounds on an sd against brute force, the premise, and means of rows that are out of the way."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import outvote as ov
+from outvote.certificate import sigma_bounds
+from outvote.contamination import Contamination
+from outvote.data.missing import ContradictionError, MoreCorruptRows
+from outvote.votes import Terms
+from outvote.votes.evidence import (
+    Pairs,
+    SortedRows,
+    central_sd,
+    declared_interval,
+    free_interval,
+    premise_factor,
+    premise_interval,
+    sigma_lower,
+    sigma_upper,
+)
+from outvote.votes.evidence.bounded import bounded_end
+from outvote.votes.evidence.ends import lower_end
+from outvote.votes.evidence.factors import factors_for, variance_factors
+from outvote.votes.evidence.scale import STAKES, _Bets, log_spread, paired_squares, upper_is_possible
+
+PRICE = math.log(20)
+CELL = 1.02
+UNIT = ov.FiniteVariance(1.0)
+squares_of = st.lists(st.floats(0, 30), min_size=1, max_size=7).map(lambda x: np.sort(np.array(x)))
+
+
+def mean(x, m, assume=UNIT, adversary="oblivious", **settings):
+    return ov.mean(x, contamination=Contamination(m, adversary), assume=assume, vote="evidence", **settings)
+
+
+def ends(found):
+    return np.array([found.interval.low, found.interval.high])
+
+
+def least_sum(logs, n_dropped):
+    """Add up the logarithms without those of up to `n_dropped` rows, so that as little as possible is left."""
+    n_dropped = min(n_dropped, len(logs))
+    subsets = itertools.chain.from_iterable(
+        itertools.combinations(range(len(logs)), size) for size in range(n_dropped + 1)
+    )
+    return min(sum(logs) - sum(logs[i] for i in dropped) for dropped in subsets)
+
+
+def log_mean(logs):
+    return float(np.logaddexp.reduce(logs) - math.log(len(logs)))
+
+
+def pairs_of(squares, m=0, *, found=0, adaptive=False):
+    return Pairs(np.sort(np.asarray(squares, dtype=float)), m, found, len(squares), adaptive)
+
+
+# --- the spread, and the lower bound ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+@settings(max_examples=60, deadline=None)
+@given(squares=squares_of, m=st.integers(0, 3))
+def test_spread_drops_the_squares_that_leave_least(adaptive, squares, m):
+    logs = []
+    for t in STAKES:
+        paid = m * math.log(1 - t) if adaptive else 0.0
+        logs.append(least_sum(np.log(1 + t * (squares - 1)), m) + paid)
+    assert log_spread(squares, m, m, adaptive=adaptive) == pytest.approx(log_mean(logs), abs=1e-9)
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("m", [0, 2, 5])
+def test_the_lower_bound_is_where_the_spread_stops_to_speak(m, adaptive):
+    squares = np.random.default_rng(m).chisquare(1, size=300)
+    low = sigma_lower(pairs_of(squares, m, adaptive=adaptive), PRICE)
+    assert 0.5 < low < 1.2
+    at = [log_spread(np.sort(squares) / (low * c) ** 2, m, m, adaptive=adaptive) for c in (0.999, 1.001)]
+    assert at[0] >= PRICE > at[1]
+
+
+def test_the_lower_bound_falls_with_what_may_be_corrupt_and_with_the_confidence():
+    squares = np.random.default_rng(1).chisquare(1, size=300)
+    by_count = [sigma_lower(pairs_of(squares, m), PRICE) for m in range(6)]
+    assert all(b <= a for a, b in itertools.pairwise(by_count))
+    assert sigma_lower(pairs_of(squares, 3, adaptive=True), PRICE) < by_count[3]
+    assert sigma_lower(pairs_of(squares, 3), 2 * PRICE) < by_count[3]
+    assert sigma_lower(pairs_of(squares, 3, found=2), PRICE) == by_count[1]  # those found are not there to be dropped
+
+
+@pytest.mark.parametrize(
+    ("squares", "m"), [([], 0), ([0.0, 0.0, 0.0], 0), ([0.0, 0.0, 5.0], 1), ([2.0], 1), ([np.inf] * 9, 1)]
+)
+def test_there_may_be_no_lower_bound(squares, m):
+    assert sigma_lower(pairs_of(squares, m), PRICE) == 0.0
+
+
+def test_few_rows_bound_an_sd_from_below_only_just():
+    low = sigma_lower(pairs_of([1.0, 1.0]), PRICE)
+    assert 0 < low < 0.5
+    assert sigma_lower(pairs_of([1.0] * 40, 1, adaptive=True), 700.0) < low
+    assert sigma_lower(pairs_of([1.0]), 700.0) == 0.0
+
+
+@pytest.mark.parametrize("p", [0.05, 0.2, 0.5])
+@pytest.mark.parametrize("place", [None, 0.0, 1e6])
+def test_the_lower_bound_holds_for_two_point_laws_exactly(p, place):
+    """All ways of eight clean rows; with a place, one of them is corrupt."""
+    price, sd = math.log(5), math.sqrt(p * (1 - p))
+    wrong = 0.0
+    for clean in itertools.product([0.0, 1.0], repeat=8 if place is None else 7):
+        rows = np.array(clean if place is None else [place, *clean])
+        low = sigma_lower(Pairs.of(rows, 0 if place is None else 1), price)
+        wrong += math.prod(p if one else 1 - p for one in clean) * (low > sd)
+    assert wrong <= math.exp(-price)
+
+
+# --- pairs --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 50])
+def test_rows_are_paired_without_repetition(n):
+    rows = 2.0 ** np.arange(n)
+    squares, left_out = paired_squares(rows)
+    assert len(squares) == n // 2
+    assert left_out == 0
+    assert list(squares) == sorted(squares)
+    apart = {(a - b) ** 2 / 2: {a, b} for a, b in itertools.combinations(rows, 2)}
+    used = [row for square in squares for row in apart[square]]
+    assert len(used) == len(set(used))
+
+
+def test_rows_that_give_themselves_away_do_not_decide_on_the_pairs():
+    rows = np.random.default_rng(0).normal(size=101)
+    spoiled = rows.copy()
+    spoiled[[3, 50, 77]] = np.nan
+    before, after = Pairs.of(rows, 5), Pairs.of(spoiled, 5, 3)
+    assert set(after.squares) <= set(before.squares)
+    assert len(before.squares) - 3 <= len(after.squares) < len(before.squares)
+    assert (before.n_pairs, after.n_pairs) == (50, 50)
+    assert (before.droppable, after.droppable) == (5, 2)
+    assert Pairs.of(rows[:4], 3).droppable == 2
+
+
+# --- the upper bound ----------------------------------------------------------------------------------------
+
+
+def evidence_against(pairs, kurtosis, price, k):
+    """Compute the evidence against the cell [v, 1.02·v], v = 1.02^k, from the formulas, over all ways to drop pairs."""
+    bets = _Bets.on(pairs, kurtosis, price)
+    z, nu = bets.eta * (1 - pairs.squares / CELL**k), (kurtosis + 1) / 2
+    logs = []
+    for c, _ in bets.curves:
+        norm = max(1 - bets.eta * (u - 1) + c * bets.eta**2 * ((nu + 1) * u**2 - 2 * u + 1) for u in (1, CELL))
+        paid = pairs.n_corrupt * math.log((1 - 1 / (4 * c)) / norm) if pairs.adaptive else 0.0
+        e = np.sort(np.log((1 + z + c * z**2) / norm))
+        largest = e[len(e) - pairs.droppable :]
+        logs.append(e.sum() - largest[largest > 0].sum() + paid)
+    return log_mean(logs)
+
+
+@pytest.mark.parametrize(("m", "adaptive"), [(0, False), (4, False), (4, True)])
+@pytest.mark.parametrize("law", ["normal", "exponential", "with far rows"])
+def test_all_cells_above_the_upper_bound_are_ruled_out_and_the_next_one_is_not(law, m, adaptive):
+    rng = np.random.default_rng(2)
+    x = rng.exponential(size=1500) if law == "exponential" else rng.normal(size=1500)
+    x[: m if law == "with far rows" else 0] = 1e6
+    pairs, kurtosis = Pairs.of(x, m, adaptive=adaptive), 9.0
+    top = round(2 * math.log(sigma_upper(pairs, kurtosis, PRICE)) / math.log(CELL))
+    against = [evidence_against(pairs, kurtosis, PRICE, k) for k in range(top - 1, top + 1500)]
+    assert against[0] < PRICE
+    assert min(against[1:]) >= PRICE - 1e-9
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_equal_squares_are_all_of_the_spread(adaptive):
+    """No square is larger than the variance may be, so that the search has to go up first."""
+    pairs = pairs_of(np.ones(300), 2, adaptive=adaptive)
+    high = sigma_upper(pairs, 3.0, PRICE)
+    assert 1 < high < 2
+    top = round(2 * math.log(high) / math.log(CELL))
+    against = [evidence_against(pairs, 3.0, PRICE, k) for k in range(top - 1, top + 500)]
+    assert against[0] < PRICE <= min(against[1:]) + 1e-9
+
+
+@settings(max_examples=40, deadline=None)
+@given(squares=squares_of, m=st.integers(0, 2), adaptive=st.booleans(), log_v=st.floats(-3, 3))
+def test_evidence_against_a_cell_drops_the_pairs_that_leave_least(squares, m, adaptive, log_v):
+    m = min(m, len(squares) - 1)
+    pairs = Pairs(squares, m, 0, 400, adaptive)  # as if there were more, so that something can be ruled out
+    bets = _Bets.on(pairs, 3.0, 1.0)
+    z = bets.eta * (1 - squares * math.exp(-log_v))
+    for monotone in (False, True):
+        logs = []
+        for c, norm in bets.curves:
+            at = np.maximum(z, -0.5 / c) if monotone else z
+            paid = m * (math.log(1 - 0.25 / c) - norm) if adaptive else 0.0
+            logs.append(least_sum(np.log(1 + at + c * at**2) - norm, m) + paid)
+        assert bets.evidence(pairs, log_v, monotone=monotone) == pytest.approx(log_mean(logs), abs=1e-9)
+
+
+@pytest.mark.parametrize("kurtosis", [1.0, 3.0, 9.0, 50.0])
+@pytest.mark.parametrize(("n", "m", "adaptive"), [(100, 0, False), (3000, 30, False), (3000, 30, True)])
+def test_factors_for_the_upper_bound_do_not_pay_off(kurtosis, n, m, adaptive):
+    """E(1 + z + cz²) over D with mean σ² = u·v and E D² ≤ (ν + 1)·σ⁴, at every u of a cell; and none is negative."""
+    bets = _Bets.on(Pairs(np.zeros(n), m, 0, n, adaptive), kurtosis, PRICE)
+    if bets is None:
+        return
+    nu, eta = (kurtosis + 1) / 2, bets.eta
+    for c, norm in bets.curves:
+        assert c > 0.25
+        for u in np.linspace(1, CELL, 21):
+            expected = 1 + eta * (1 - u) + c * eta**2 * (1 - 2 * u + (nu + 1) * u**2)
+            assert expected <= math.exp(norm) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("m", [0, 3, 20])
+def test_whether_there_is_an_upper_bound_depends_on_the_numbers_alone(m, adaptive):
+    rng = np.random.default_rng(0)
+    seen = set()
+    for n in (2, 20, 50, 200, 900):
+        for kurtosis in (1.5, 9.0, 100.0):
+            pairs = Pairs.of(rng.normal(size=n), min(m, (n - 1) // 2), adaptive=adaptive)
+            possible = upper_is_possible(pairs, kurtosis, PRICE)
+            seen.add(possible)
+            if not possible:
+                assert sigma_upper(pairs, kurtosis, PRICE) == math.inf
+            else:  # with hardly any spread something is ruled out, and be it everything
+                tiny = replace(pairs, squares=np.r_[np.zeros(len(pairs.squares) - 1), 1e-9])
+                assert sigma_upper(tiny, kurtosis, PRICE) < math.inf
+    assert seen == {False, True}
+
+
+def test_the_upper_bound_is_infinite_with_as_many_corrupt_rows_as_pairs():
+    assert sigma_upper(Pairs.of(np.arange(9.0), 4), 3.0, PRICE) == math.inf
+    assert sigma_upper(Pairs(np.ones(3), 5, 2, 500), 3.0, PRICE) == math.inf
+
+
+def test_rows_too_heavy_for_a_kurtosis_have_no_sd():
+    x = np.random.default_rng(0).standard_t(1.2, size=2000)
+    assert sigma_upper(Pairs.of(x, 3), 1.8, PRICE) == 0.0
+
+
+# --- what the premise is made of ----------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 30), m=st.integers(0, 12))
+def test_central_sd_is_that_of_the_rows_nearest_the_median(seed, n, m):
+    x = np.sort(np.random.default_rng(seed).standard_t(2, size=n))
+    if m >= n:
+        assert central_sd(x, m) == 0.0
+        return
+    middle = np.median(x)
+    nearest = sorted(x, key=lambda one: abs(one - middle))[: n - m]
+    if n - m > 1:  # with an even number of rows the two in the middle are equally near
+        assert central_sd(x, m) == pytest.approx(np.std(nearest), rel=1e-9)
+    assert central_sd(x * 4 + 1, m) == pytest.approx(4 * central_sd(x, m), rel=1e-6, abs=1e-12)
+
+
+def test_central_sd_is_not_moved_by_far_rows():
+    x = np.sort(np.random.default_rng(0).normal(size=1000))
+    for far in (1e6, -1e6, 1e200):
+        assert central_sd(np.sort(np.r_[x, np.full(10, far)]), 10) == pytest.approx(np.std(x), rel=0.02)
+
+
+def test_premise_factor_rises_from_one_and_a_half_to_two():
+    shares = np.linspace(0, 0.5, 2001)
+    found = np.array([premise_factor(share) for share in shares])
+    assert np.all(np.diff(found) >= 0)
+    assert np.all(found[shares <= 0.003] == 1.5)
+    assert np.all(found[shares >= 0.01] == 2.0)
+    assert premise_factor(0.0065) == pytest.approx(1.75)
+
+
+# --- all scales up to one -----------------------------------------------------------------------------------
+
+
+def rows_of_many_kinds():
+    rng = np.random.default_rng(3)
+    yield "normal", rng.normal(size=200), 3
+    yield "a large share", rng.normal(size=200), 40
+    yield "two lumps", np.r_[np.zeros(30), np.full(20, 7.0)] + 0.01 * rng.normal(size=50), 8
+    yield "lumps far apart", rng.choice([0.0, 7.0, 14.0, 100.0], 60) + 0.01 * rng.normal(size=60), 12
+    yield "skewed", rng.lognormal(sigma=3, size=40), 2
+    yield "few", rng.lognormal(sigma=3, size=5), 1
+    yield "mostly zeros", rng.normal(size=200) * (rng.random(200) < 0.6), 20
+    yield "heavy", rng.standard_t(0.7, size=100), 4
+
+
+@pytest.mark.parametrize(
+    ("x", "m"), [one[1:] for one in rows_of_many_kinds()], ids=[one[0] for one in rows_of_many_kinds()]
+)
+@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("factor", [0.7, 2.0])
+def test_every_mean_below_is_ruled_out_for_every_scale_up_to_the_premise(x, m, adaptive, factor):
+    """Cells of scales, three to a doubling: each one is ruled out by its own evidence, or by the spread of the rows."""
+    rows, terms = SortedRows(np.sort(x), m, adaptive=adaptive), Terms(math.log(0.05))
+    sd = factor * central_sd(rows.values, m)
+    found = premise_interval(rows, sd, terms)
+    assert found.sd == sd
+    factors = variance_factors(len(x), terms.price, adaptive=adaptive)
+    factors = factors if adaptive else [replace(factors[0], weight=1.0)]
+    cell, price, below = 2 ** (1 / 3), math.log(2 / 0.05 / 0.96), math.log(1 / 0.05 / 0.04)
+    top = math.ceil(math.log(sd) / math.log(cell))
+    for side, end in ((rows, found.low), (rows.mirrored, -found.high)):
+        means = end - np.r_[1e-9 * sd, np.geomspace(1e-6, 1e4, 60) * sd]
+        for k in range(top - 60, top + 1):
+            squares = np.sort(np.maximum(side.values - end, 0.0)) ** 2 / cell ** (2 * k)
+            if k < top and log_spread(squares, m, m, adaptive=adaptive) >= below - 1e-6:
+                continue
+            bets = [one.at_scale(cell ** (k - 0.5), min(cell**k, sd)) for one in factors]
+            assert min(side.log_evidence(bets, mean, mean) for mean in means) >= price - 1e-6, k
+
+
+@pytest.mark.parametrize("assume", [None, ov.FiniteKurtosis(5.0)])
+def test_doubled_rows_give_doubled_intervals(assume):
+    x = np.random.default_rng(0).normal(size=1000) + 3
+    low, high = ends(mean(x, 5, assume))
+    for power in (-40, 1, 3, 60):
+        doubled = ends(mean(x * 2.0**power, 5, assume))
+        if assume is None:
+            assert doubled == pytest.approx(2.0**power * np.array([low, high]), rel=1e-9)
+        else:  # the cells of its upper bound do not double
+            assert doubled == pytest.approx(2.0**power * np.array([low, high]), rel=0.01)
+
+
+# --- the bounds that users see ------------------------------------------------------------------------------
+
+LAWS = {
+    "normal": (3.0, lambda rng, n: rng.normal(size=n)),
+    "exponential": (9.0, lambda rng, n: rng.exponential(size=n)),
+    "three points": (5.0, lambda rng, n: rng.choice([-1, 1], n) * (rng.random(n) < 0.2) * math.sqrt(5)),
+}
+
+
+@pytest.mark.parametrize("place", [0.0, 3.0, 1e6])
+@pytest.mark.parametrize("adversary", ["oblivious", "adaptive"])
+@pytest.mark.parametrize("law", LAWS)
+def test_sigma_bounds_cover(law, adversary, place):
+    """Of 30 intervals with confidence 0.8 fewer than 13 are wrong, or chance was against them as once in 500 times."""
+    kurtosis, draw = LAWS[law]
+    rng = np.random.default_rng(5)
+    allowed, wrong = Contamination(5, adversary), 0
+    for _ in range(30):
+        x = draw(rng, 600)
+        if adversary == "adaptive":  # the farthest rows go
+            x = x[np.argsort(-np.abs(x - np.mean(x)))]
+        x[:5] = place
+        low, high = sigma_bounds(rng.permutation(x), allowed, confidence=0.8, kurtosis=kurtosis)
+        wrong += not low <= 1 <= high
+    assert wrong <= stats.binom.ppf(0.998, 30, 0.2)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 3.7, 1e9])
+def test_sigma_bounds_scale_with_the_rows(scale):
+    x = np.random.default_rng(0).normal(size=2000)
+    low, high = sigma_bounds(x, contamination=5, kurtosis=3.0)
+    scaled = sigma_bounds(scale * x + 5 * scale, contamination=5, kurtosis=3.0)
+    assert scaled.low == pytest.approx(scale * low, rel=1e-6)
+    assert scaled.high == pytest.approx(scale * high, rel=0.011)  # cells of variances do not move with the rows
+    assert low < 1 < high
+
+
+def test_sigma_bounds_without_a_kurtosis_have_no_upper_end():
+    x = np.random.default_rng(0).normal(size=2000)
+    low, high = sigma_bounds(x, contamination=5)
+    assert high == math.inf
+    assert sigma_bounds(x, contamination=5, kurtosis=3.0).low < low < 1  # all of δ, in place of half
+    assert sigma_bounds([1.0, 1.0, 1.0], contamination=0) == (0.0, math.inf)
+
+
+def test_sigma_bounds_refuse_what_they_cannot_use():
+    x = np.random.default_rng(0).normal(size=100)
+    with pytest.raises(ValueError, match="one column at a time"):
+        sigma_bounds(x.reshape(50, 2))
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="NaN or infinite"):
+            sigma_bounds(np.r_[x, bad])
+    with pytest.raises(ValueError, match="at least 1"):
+        sigma_bounds(x, kurtosis=0.5)
+    with pytest.raises(ValueError, match=r"contradict kurtosis=1\.8"):
+        sigma_bounds(np.random.default_rng(0).standard_t(1.2, size=2000), contamination=3, kurtosis=1.8)
+
+
+# --- means of rows that are out of the way ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("assume", [UNIT, ov.SubGaussian(1.0), ov.FiniteKurtosis(3.0, 1.0), ov.Bounded(0, 5)])
+@pytest.mark.parametrize("m", [0, 3])
+def test_rows_that_are_all_equal(assume, m):
+    found = mean(np.full(300, 2.5), m, assume)
+    assert found.estimate == pytest.approx(2.5)
+    low, high = ends(found)
+    assert 2.3 < low < 2.5 < high < 2.7
+
+
+@pytest.mark.parametrize("m", [0, 3])
+def test_rows_that_are_all_equal_have_no_scale_to_read_off(m):
+    found = mean(np.full(300, 2.5), m, None)
+    assert found.certificate.provenance == "none"
+    assert list(ends(found)) == [-math.inf, math.inf]
+    assert found.estimate == 2.5
+    assert "Proportion" in found.certificate.note
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_few_rows(n):
+    x = np.linspace(0.1, 0.4, n)
+    low, high = ends(mean(x, 0))
+    assert -8 < low < x.min() <= x.max() < high < 8
+    assert mean(x, 0, ov.FiniteKurtosis(3.0)).certificate.provenance == "none"
+    low, high = ends(mean(x, 0, ov.Bounded(0, 1)))
+    assert 0 <= low < x.min() <= x.max() < high <= 1
+
+
+def test_fewer_rows_than_may_be_dropped_rule_nothing_out():
+    factors = factors_for(UNIT, 6, PRICE, adaptive=False)
+    assert lower_end(SortedRows(np.arange(3.0), 3), factors, PRICE) == (-math.inf, -math.inf)
+    assert bounded_end(SortedRows(np.array([0.5, 0.6]), 2), 0.0, 1.0, PRICE) == 0.0
+    rows, terms = SortedRows(np.arange(3.0), 3), Terms(math.log(0.05))
+    found = declared_interval(rows, UNIT, terms)
+    assert (found.low, found.high) == (-math.inf, math.inf)
+    found = free_interval(rows, Pairs.of(np.arange(3.0), 3), ov.FiniteKurtosis(3.0), terms)
+    assert (found.low, found.high, found.sd) == (-math.inf, math.inf, math.inf)
+
+
+def test_rows_at_a_bound_leave_that_bound():
+    assert bounded_end(SortedRows(np.zeros(50), 0), 0.0, 1.0, PRICE) == 0.0
+    assert ends(mean(np.zeros(50), 1, ov.Bounded(0, 1)))[0] == 0.0
+    assert ends(mean(np.ones(50), 1, ov.Bounded(0, 1)))[1] == 1.0
+
+
+@pytest.mark.parametrize("assume", [UNIT, ov.SubGaussian(1.0), ov.FiniteKurtosis(3.0), ov.Bounded(-5, 5), None])
+def test_missing_rows_are_left_out(assume):
+    x = np.random.default_rng(0).normal(size=300)
+    spoiled = x.copy()
+    spoiled[[3, 50]] = np.nan
+    without = mean(np.delete(x, [3, 50]), 4, assume)
+    assert np.array_equal(ends(mean(spoiled, 4, assume, nan_policy="omit")), ends(without))
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        mean(spoiled, 4, assume)
+    spoiled[0] = np.inf
+    with pytest.raises(ValueError, match="not missing"):
+        mean(spoiled, 4, assume, nan_policy="omit")
+    with pytest.raises(ValueError, match="is empty"):
+        mean(np.full(5, np.nan), 1, assume, nan_policy="omit")
+
+
+@pytest.mark.parametrize("adversary", ["oblivious", "adaptive"])
+@pytest.mark.parametrize("assume", [UNIT, ov.FiniteKurtosis(3.0, 1.0), ov.FiniteKurtosis(3.0), ov.Bounded(-5, 5), None])
+def test_rows_that_give_themselves_away_count_as_corrupt(assume, adversary):
+    x = np.random.default_rng(0).normal(size=2000)
+    spoiled = x.copy()
+    spoiled[[3, 50, 70]] = [np.nan, np.inf, -np.inf]
+    found = mean(spoiled, 6, assume, adversary, nan_policy="corrupt")
+    low, high = ends(found)
+    assert found.n_omitted == 3
+    assert low < 0 < high
+    if assume is UNIT and adversary == "oblivious":  # as without them, and three less to drop
+        terms = Terms(math.log(0.05))
+        same = declared_interval(SortedRows(np.sort(x[np.isfinite(spoiled)]), 6, 3), UNIT, terms)
+        assert [low, high] == pytest.approx([same.low, same.high])
+    if adversary == "adaptive" and assume is not None:  # no narrower than if they had not: he is paid for all six
+        fewer = ends(mean(spoiled[np.isfinite(spoiled)], 3, assume, adversary))
+        assert high - low > fewer[1] - fewer[0]
+    with pytest.raises(MoreCorruptRows, match="3 rows"):
+        mean(spoiled, 2, assume, nan_policy="corrupt")
+
+
+def test_rows_outside_the_bounds_are_corrupt_for_certain():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=100)
+    x[:3] = [7.0, -1.0, 1e300]
+    found = mean(x, 3, ov.Bounded(0, 1))
+    assert "3 rows of x lie outside the bounds" in found.detail
+    terms = Terms(math.log(0.05))
+    same = declared_interval(SortedRows(np.sort(x[3:]), 3, 3), ov.Bounded(0, 1), terms)
+    assert ends(found) == pytest.approx([same.low, same.high])
+    with pytest.raises(MoreCorruptRows, match=r"outside the bounds of Bounded.* in 3 rows"):
+        mean(x, 2, ov.Bounded(0, 1))
+    x[3] = np.nan
+    assert mean(x, 4, ov.Bounded(0, 1), nan_policy="corrupt").n_omitted == 1
+    with pytest.raises(MoreCorruptRows):
+        mean(x, 3, ov.Bounded(0, 1), nan_policy="corrupt")
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
+@pytest.mark.parametrize("assume", [UNIT, ov.SubGaussian(1.0), ov.FiniteKurtosis(3.0, 1.0)])
+def test_rows_that_spread_too_much_contradict_the_assumption(assume, alternative):
+    x = 5 * np.random.default_rng(0).normal(size=200)
+    with pytest.raises(ContradictionError, match=type(assume).__name__) as caught:
+        mean(x, 3, assume, alternative=alternative)
+    assert repr(assume) in str(caught.value)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_a_kurtosis_alone_can_be_contradicted():
+    x = np.random.default_rng(0).standard_t(1.2, size=2000)
+    with pytest.raises(ContradictionError, match=r"kurtosis=1\.8"):
+        mean(x, 3, ov.FiniteKurtosis(1.8))
+
+
+def test_a_suspiciously_narrow_interval_is_joined_with_a_sturdier_one():
+    """The sd is 1.05 where 1 is declared, and far rows use up all that may be dropped; with 1.25 nothing is amiss."""
+    x = 1.05 * np.random.default_rng(0).normal(size=10_000)
+    x[:100] = 1e6
+    narrow, honest = mean(x, 100), mean(x / 1.25, 100)
+    assert ["sturdier" in one.plan.reason for one in (narrow, honest)] == [True, False]
+    low, high = ends(narrow)
+    assert low < 0 < high
+
+
+@pytest.mark.parametrize("alternative", ["less", "greater"])
+@pytest.mark.parametrize("assume", [UNIT, ov.FiniteKurtosis(9.0), ov.Bounded(-9, 9), None])
+def test_one_side_is_nearer_and_keeps_the_estimate(assume, alternative):
+    x = np.random.default_rng(0).normal(size=1000)
+    both, one = mean(x, 5, assume), mean(x, 5, assume, alternative=alternative)
+    (low, high), (one_low, one_high) = ends(both), ends(one)
+    open_end = -9.0 if isinstance(assume, ov.Bounded) else -math.inf
+    if alternative == "less":
+        assert one_low == open_end
+        assert both.estimate < one_high < high
+    else:
+        assert one_high == -open_end
+        assert low < one_low < both.estimate
+    assert one.estimate == pytest.approx(both.estimate, abs=1e-9 if assume in (UNIT, ov.Bounded(-9, 9)) else 1e-3)
+
+
+def test_columns_are_estimated_one_by_one():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 3)) * [1.0, 2.0, 0.5]
+    assumed = [UNIT, None, ov.Bounded(-9, 9)]
+    found = mean(x, 4, assumed)
+    for j, assume in enumerate(assumed):
+        assert np.array_equal(ends(found)[:, j], ends(mean(x[:, j], 4, assume)))
+    assert found.certificate.provenance == "conditional"
+    assert np.isfinite(found.certificate.premise_sd).tolist() == [False, True, False]
+    spoiled = x.copy()
+    spoiled[7, 1] = np.nan  # the whole row is corrupt
+    omitted = mean(spoiled, 4, assumed, nan_policy="omit")
+    assert np.array_equal(ends(omitted), ends(mean(np.delete(x, 7, axis=0), 4, assumed)))
+    counted = mean(spoiled, 4, None, nan_policy="corrupt")
+    alone = np.where(np.arange(400) == 7, np.nan, x[:, 0])
+    assert np.array_equal(ends(counted)[:, 0], ends(mean(alone, 4, None, nan_policy="corrupt")))
+
+
+def test_simultaneous_intervals_share_the_failure_probability():
+    x = np.random.default_rng(0).normal(size=(400, 5))
+    for assume in (UNIT, ov.FiniteKurtosis(5.0), ov.Bounded(-9, 9), None):
+        together = mean(x, 4, assume, simultaneous=True)
+        each = mean(x, 4, assume, confidence=1 - 0.05 / 5)
+        assert ends(together) == pytest.approx(ends(each))
+        assert np.all(np.diff(ends(together), axis=0) > np.diff(ends(mean(x, 4, assume)), axis=0))
+
+
+@pytest.mark.parametrize(("kurtosis", "n", "m"), [(9.0, 100, 10), (18.1, 1000, 60), (30.0, 400, 10)])
+def test_two_point_rows_of_exactly_this_kurtosis_are_not_contradicted(kurtosis, n, m):
+    """Where at most m pairs differ, the squares that are kept are all 0: that is no evidence for a small sd."""
+    p = (1 - np.sqrt(1 - 4 / (kurtosis + 3))) / 2
+    refused = 0
+    for seed in range(30):
+        x = ((np.random.default_rng(seed).random(n) < p) - p) / np.sqrt(p * (1 - p))
+        try:
+            ov.mean(x, m, 0.8, ov.FiniteKurtosis(kurtosis))
+        except ValueError:
+            refused += 1
+    assert refused <= 0.2 * 30 + 3 * np.sqrt(0.2 * 0.8 * 30)
+
+
+def test_constant_rows_have_no_bound_on_their_sd():
+    assert ov.mean(np.full(300, 2.0), 3, assume=ov.FiniteKurtosis(3.0)).certificate.provenance == "none"
+    assert ov.certificate.sigma_bounds(np.full(300, 2.0), 3, kurtosis=3.0) == (0.0, np.inf)
+
+
+@pytest.mark.parametrize("size", [1e-250, 1e-160, 1e160, 1e250])
+def test_rows_of_extreme_size_have_intervals_of_that_size(size):
+    x = np.random.default_rng(0).exponential(size=400)
+    for assume in (None, ov.FiniteKurtosis(9.0)):
+        one, two = ov.mean(x, 4, assume=assume), ov.mean(x * size, 4, assume=assume)
+        assert np.array(two.interval) / size == pytest.approx(np.array(one.interval), rel=0.05)
+    with pytest.raises(ValueError, match="too large, or too small, to be squared"):
+        ov.difference(x * size, x * size, 4)
