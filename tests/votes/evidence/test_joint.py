@@ -163,7 +163,9 @@ def test_contradicted_sds_raise_and_do_not_decide():
 def test_pairs_bound_the_scales_from_below():
     x = np.random.default_rng(0).normal(size=400)
     pairs = Pairs.of(x, 4)
-    wide = Sample(SortedRows(np.sort(x), 4), None, 1e6, pairs)
+    wide = Sample(SortedRows(np.sort(x), 4), None, 4.0, pairs)
     narrow = Sample(SortedRows(np.sort(x), 4), None, 1.5, pairs)
     one, two = (difference_interval(s, s, TERMS) for s in (narrow, wide))
     assert two.low < one.low < one.high < two.high
+    far = Sample(SortedRows(np.sort(x), 4), None, 1e6, pairs)
+    assert difference_interval(far, far, TERMS).low == -math.inf  # too many scales to try

@@ -17,7 +17,7 @@ from outvote.votes.terms import Terms
 #: Share of δ for what a's own interval leaves of mean(a), and for a lower bound on each sd that is not declared.
 _OF_A, _FROM_BELOW = 0.1, 0.02
 #: No more scales of one sample than this are tried.
-_MOST_CELLS = 60
+_MOST_CELLS = 12
 #: How finely corrupt rows are split between samples that are weighed apart.
 _SPLITS = 16
 
@@ -207,11 +207,9 @@ def _lowest_cell(pairs: Pairs, top: int, price: float) -> int | None:
     k = min(math.floor(math.log(size) / (2 * math.log(CELL))), top)
     while k < top and ruled_out(k):
         k += 1
-    while not ruled_out(k - 1):
+    while top - k <= _MOST_CELLS and not ruled_out(k - 1):
         k -= 1
-        if top - k > _MOST_CELLS:
-            return None
-    return k
+    return k if top - k <= _MOST_CELLS else None
 
 
 def _apart(a: Sample, b: Sample, terms: Terms, *, relative: bool, together: int | None) -> EvidenceInterval:
