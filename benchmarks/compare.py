@@ -46,9 +46,9 @@ def lurking(x: Any, rng: np.random.Generator) -> Any:
 
 def beheading(x: Any, rng: np.random.Generator) -> Any:
     """Replace the largest rows by the smallest: the adversary has seen the rows."""
-    spoiled = np.sort(x)
-    spoiled[-N_BAD:] = spoiled[0]
-    return rng.permutation(spoiled)
+    corrupted = np.sort(x)
+    corrupted[-N_BAD:] = corrupted[0]
+    return rng.permutation(corrupted)
 
 
 ATTACKS: dict[str, Callable[[Any, np.random.Generator], Any]] = {
@@ -104,12 +104,12 @@ def measure(runs: int) -> tuple[dict[tuple[str, str], dict[str, float]], dict[st
     errors: dict[tuple[str, str], dict[str, float]] = {}
     widths: dict[str, dict[str, list[float]]] = {}
     for law, (sample, truth, sd) in LAWS.items():
-        for attack, spoil in ATTACKS.items():
+        for attack, corrupt in ATTACKS.items():
             adversary = "adaptive" if attack == "beheading" else "oblivious"
             sums: dict[str, float] = {}
             for seed in range(runs):
                 rng = np.random.default_rng([seed, len(law)])
-                x = spoil(sample(rng, N_ROWS), rng)
+                x = corrupt(sample(rng, N_ROWS), rng)
                 for name, run in estimators(sd, adversary, seed).items():
                     estimate, radius = run(x)
                     sums[name] = sums.get(name, 0.0) + abs(estimate - truth) / runs
@@ -129,7 +129,7 @@ def page(errors: dict[tuple[str, str], dict[str, float]], radii: dict[str, dict[
         f"({100 * SHARE:.0f} %) are corrupt where there is an attack. Trimmed and winsorized means cut "
         f"{100 * SHARE:.0f} % on each side; the last four are outvote's, told the standard deviation and the "
         "number of corrupt rows; evidence is the default. "
-        "The smallest error of a row is bold. `make comparison` writes this page anew.",
+        "The smallest error of a row is bold. `make comparison` writes this page again.",
         "",
         "Attacks: *far*, rows drawn at random become 1e6; *both sides*, they become huge with either sign; *lurking*, "
         "they become the mean plus four standard deviations, where no rule finds them strange; *beheading*, someone "

@@ -20,7 +20,7 @@ Outliers = Callable[[np.random.Generator, NDArray[Any]], ArrayLike]
 """A function that takes a generator and clean rows, and returns as many corrupt rows."""
 
 
-class Spoiled(NamedTuple):
+class Corrupted(NamedTuple):
     """Data with outliers, and the positions of the outliers.
 
     Examples
@@ -182,7 +182,7 @@ class Contamination:
         *,
         how: Literal["replace", "add"] = "replace",
         rng: int | np.random.Generator | None = None,
-    ) -> Spoiled:
+    ) -> Corrupted:
         """Corrupt a sample on purpose.
 
         Parameters
@@ -200,7 +200,7 @@ class Contamination:
 
         Returns
         -------
-        Spoiled
+        Corrupted
             ``data``, and ``rows``: the positions of the outliers in it.
 
         Examples
@@ -227,9 +227,9 @@ class Contamination:
             )
         data = clean.astype(np.result_type(clean, bad), copy=True)
         if how == "add":
-            return Spoiled(np.concatenate([data, bad]), np.arange(n_rows, n_rows + count))
+            return Corrupted(np.concatenate([data, bad]), np.arange(n_rows, n_rows + count))
         data[rows] = bad
-        return Spoiled(data, rows)
+        return Corrupted(data, rows)
 
 
 def dirac(value: ArrayLike) -> Outliers:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from assumptions import ASSUMPTIONS, UNIT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -20,16 +21,6 @@ from outvote.votes import (
     threshold,
     unequal_radius,
 )
-
-UNIT = FiniteVariance(1.0)
-ASSUMPTIONS = [
-    UNIT,
-    SubGaussian(1.0),
-    Bounded(0, 1),
-    Bounded(0, 1, variance=0.01),
-    FiniteKurtosis(3.0, sd=1.0),
-    FiniteKurtosis(20.0, sd=1.0),
-]
 
 
 def median_is_off(values: np.ndarray) -> bool:

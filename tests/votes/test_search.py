@@ -7,11 +7,12 @@ import math
 import hypothesis
 import numpy as np
 import pytest
+from assumptions import ASSUMPTIONS, UNIT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outvote import votes
-from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
+from outvote.assumptions.assumption import Bounded, FiniteKurtosis
 from outvote.votes import (
     best_n_blocks,
     grid_radius,
@@ -21,16 +22,6 @@ from outvote.votes import (
     sigma_free_factor,
     threshold,
 )
-
-UNIT = FiniteVariance(1.0)
-ASSUMPTIONS = [
-    UNIT,
-    SubGaussian(1.0),
-    Bounded(0, 1),
-    Bounded(0, 1, variance=0.01),
-    FiniteKurtosis(3.0, sd=1.0),
-    FiniteKurtosis(20.0, sd=1.0),
-]
 
 
 @settings(max_examples=60)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.assumptions.assumption import FiniteVariance
-from outvote.contamination import Contamination, Spoiled
+from outvote.contamination import Contamination, Corrupted
 from outvote.estimate.mean import mean
 from outvote.estimate.result import RobustEstimate
 from outvote.plotting import COLORS, legend_below, save
@@ -30,7 +30,7 @@ class Answer(NamedTuple):
     radius: str
 
 
-def corrupt(seed: int = 0) -> tuple[NDArray[np.float64], Spoiled]:
+def corrupt(seed: int = 0) -> tuple[NDArray[np.float64], Corrupted]:
     """Return the areas of 569 tumours (mm²), clean and with 2 % of them written 100 times too large."""
     from sklearn.datasets import load_breast_cancer
 
@@ -73,7 +73,7 @@ def show(rows: list[Answer], truth: float, n_rows: int, n_corrupt: int) -> None:
     Console().print(table)
 
 
-def draw(clean: NDArray[np.float64], corrupted: Spoiled, rows: list[Answer], robust: RobustEstimate) -> Any:
+def draw(clean: NDArray[np.float64], corrupted: Corrupted, rows: list[Answer], robust: RobustEstimate) -> Any:
     """Draw the corrupted rows with the four estimates, and the votes of the blocks."""
     import matplotlib.pyplot as plt
 

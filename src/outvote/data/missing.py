@@ -89,7 +89,7 @@ def neutralise(rows: NDArray[Any], bad: NDArray[np.bool_], n_corrupt: int, what:
     """Put an ordinary value in the place of rows that are corrupt for certain.
 
     They stay where they are and count among the `n_corrupt`. If they were taken out and the count lowered, whoever
-    decides which corrupt rows give themselves away, after seeing the clean ones, would decide on the blocks.
+    decides which corrupt rows are found, after seeing the clean ones, would decide on the blocks.
     """
     check_certain(int(bad.sum()), n_corrupt, len(rows), what)
     xp = namespace(rows)

@@ -154,14 +154,18 @@ def extreme_size(values: Floats, n_dropped: int) -> float:
 
 def _by_premise(rows: SortedRows, terms: Terms) -> tuple[EvidenceInterval, str, str]:
     """Return the interval for an sd that is read off the rows, with its provenance and a note."""
-    sd = premise_factor(rows.n_corrupt / rows.n_rows) * central_sd(rows.values, rows.droppable)
+    sd = premise_of(rows, terms)
     if not 0 < sd < math.inf:
         return EvidenceInterval(-math.inf, math.inf, math.nan), "none", NO_SCALE
-    found = premise_interval(rows, sd, terms)
-    while found.empty:  # the rows contradict so small an sd; any other may be chosen
+    return premise_interval(rows, sd, terms), "conditional", ""
+
+
+def premise_of(rows: SortedRows, terms: Terms) -> float:
+    """Read an sd off the rows: a multiple of that of the central ones, doubled as long as the rows contradict it."""
+    sd, both = premise_factor(rows.n_corrupt / rows.n_rows) * central_sd(rows.values, rows.droppable), terms.two_sided
+    while 0 < sd < math.inf and premise_interval(rows, sd, both).empty:
         sd *= 2
-        found = premise_interval(rows, sd, terms)
-    return found, "conditional", ""
+    return sd
 
 
 def _fixed(values: Floats, assume: Assumption, terms: Terms) -> tuple[EvidenceInterval, str]:

@@ -73,7 +73,7 @@ def certify_risk(
     --------
     >>> import numpy as np, outvote as ov
     >>> wrong = np.random.default_rng(0).random(5000) < 0.1
-    >>> wrong[:250] = True  # spoiled rows, all wrong
+    >>> wrong[:250] = True  # corrupt rows, all wrong
     >>> r = ov.certify_risk(wrong, contamination=0.05, assume=ov.Bounded(0, 1), rng=0)
     >>> wrong.mean().round(2), round(r.interval.high, 2)
     (np.float64(0.15), 0.17)

@@ -277,7 +277,7 @@ def _shown(
     rows: Sequence[NDArray[Any]], assumed: Sequence[Assumption | None], request: Request, terms: Terms, *, paired: bool
 ) -> RobustEstimate:
     """Estimate for the contamination that was assumed, or for as many rows as the rows themselves ask for."""
-    two_sided = replace(terms, alternative="two-sided")
+    two_sided = terms.two_sided
     least = max(Contamination(request.allowed.amount).counts([len(one) for one in rows]))
     allowed = Contamination(request.allowed.amount, terms.adversary)
     while True:
@@ -335,7 +335,7 @@ def _mean_at(
 def _fewest_corrupt(
     rows: Sequence[NDArray[Any]], certain: Sequence[int], confidence: float, adversary: Adversary, settings: Any
 ) -> RobustEstimate:
-    """Estimate with as few corrupt rows as there are for certain: none, or those that give themselves away."""
+    """Estimate with as few corrupt rows as there are for certain: none, or those that are found to be."""
     count = max(certain)
     if len(rows) == 1:
         return _mean_at(rows[0], confidence, adversary, settings, count)

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from outvote.assumptions import Assumption, Bounded, FiniteKurtosis
 from outvote.contamination import Contamination
 from outvote.data.missing import ContradictionError, NanPolicy, check_rows
-from outvote.estimate.evidence import as_column, bad_rows, extreme_size, plain_average
+from outvote.estimate.evidence import as_column, bad_rows, extreme_size, plain_average, premise_of
 from outvote.votes import Alternative, Terms
 from outvote.votes.evidence import EvidenceInterval, Pairs, Sample, SortedRows, central_sd, difference_interval
-from outvote.votes.evidence import premise_factor as factor_of
 from outvote.votes.evidence.factors import factors_for, variance_factors
 from outvote.votes.evidence.two_samples import strongest_pair
 
@@ -252,12 +251,7 @@ def _sample(rows: SortedRows, column: Floats, assume: Assumption | None, terms: 
     pairs = Pairs.of(column, rows.n_corrupt, rows.n_found, adaptive=rows.adaptive)
     if unknown:
         return Sample(rows, assume, math.nan, pairs)
-    sd = factor_of(rows.n_corrupt / rows.n_rows) * central_sd(rows.values, rows.droppable)
-    sample = Sample(rows, None, sd, pairs)
-    both = replace(terms, alternative="two-sided")
-    while 0 < sample.sd < math.inf and sample.interval(both).empty:  # so small an sd is contradicted
-        sample = replace(sample, sd=2 * sample.sd)
-    return sample
+    return Sample(rows, None, premise_of(rows, terms), pairs)
 
 
 def contradiction(weighed: Weighed) -> ContradictionError:

@@ -23,6 +23,7 @@ from outvote.assumptions.assumption import Assumption, BlockSize
 from outvote.assumptions.tails import Tail
 from outvote.contamination import Adversary
 from outvote.votes.binomial import log_binomial_tail, log_first_term, p_star
+from outvote.votes.roots import falling_root
 from outvote.votes.terms import LOG_2, Alternative, Terms
 
 Floats = NDArray[np.float64]
@@ -319,7 +320,7 @@ def _distinct(sizes: Sequence[Floats]) -> tuple[tuple[Floats, ...], NDArray[np.i
 def _first(excess: Callable[[float], float], low: float, high: float, most: float) -> float:
     """Return the first log t at which a falling function is at most 0, up to 1e-13; infinite if none is below `most`.
 
-    The search starts between `low` and `high`. It uses secants (Illinois), and bisection where they fail or are slow.
+    The search starts between `low` and `high`.
     """
     least, most = -40.0, min(most, 346.0)  # t² does not overflow
     low, high = (min(max(end, least), most) for end in (low - 1e-9, high + 1e-9))
@@ -333,20 +334,7 @@ def _first(excess: Callable[[float], float], low: float, high: float, most: floa
         low, high, over, under = least, low, excess(least), over
     if over <= 0:
         return low
-    kept, slow = 0, 0
-    while high - low > 1e-13:
-        width = high - low
-        middle = high - width * under / (under - over) if slow < 3 and math.isfinite(under - over) else low + width / 2
-        middle = min(max(middle, low + 5e-14), high - 5e-14)
-        value = excess(middle)
-        if value > 0:
-            low, over = middle, value
-            under, kept = under / (2 if kept > 0 else 1), 1
-        else:
-            high, under = middle, value
-            over, kept = over / (2 if kept < 0 else 1), -1
-        slow = slow + 1 if high - low > width / 2 else 0
-    return high
+    return falling_root(excess, low, high, over, under, 1e-13)[1]
 
 
 def huber_radius(

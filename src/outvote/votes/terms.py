@@ -72,6 +72,11 @@ class Terms:
         return -self.log_delta + (LOG_2 if self.alternative == "two-sided" else 0.0)
 
     @property
+    def two_sided(self) -> Terms:
+        """The same terms for both sides."""
+        return replace(self, alternative="two-sided")
+
+    @property
     def mirrored(self) -> Terms:
         """The terms for values with their signs changed."""
         turned: dict[str, Alternative] = {"less": "greater", "greater": "less"}

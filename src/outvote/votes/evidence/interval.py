@@ -79,7 +79,7 @@ def declared_interval(rows: SortedRows, assume: Assumption, terms: Terms) -> Evi
     """
     found = declared_ends(rows, assume, terms)
     if terms.alternative != "two-sided":
-        both = declared_interval(rows, assume, replace(terms, alternative="two-sided"))
+        both = declared_interval(rows, assume, terms.two_sided)
         return both if both.empty else replace(found, estimate=both.estimate)
     if not found.empty and not isinstance(assume, Bounded):
         found = _sturdier(rows, found, assume, terms)
@@ -161,7 +161,7 @@ def premise_interval(rows: SortedRows, sd: float, terms: Terms, *, ends_only: bo
     found = _cells_interval(rows, sd, factors, terms, 1 - _FROM_BELOW)
     if terms.alternative == "two-sided" or ends_only:
         return found
-    both = premise_interval(rows, sd, replace(terms, alternative="two-sided"))
+    both = premise_interval(rows, sd, terms.two_sided)
     return replace(found, estimate=both.estimate)
 
 
@@ -177,7 +177,7 @@ def free_interval(rows: SortedRows, pairs: Pairs, assume: FiniteKurtosis, terms:
     found = _cells_interval(rows, sd, factors, terms, 1 - _FROM_BELOW - share)
     if terms.alternative == "two-sided":
         return found
-    both = free_interval(rows, pairs, assume, replace(terms, alternative="two-sided"))
+    both = free_interval(rows, pairs, assume, terms.two_sided)
     return replace(found, estimate=both.estimate)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from outvote.votes.evidence.interval import EvidenceInterval
 from outvote.votes.evidence.rows import SortedRows
@@ -24,9 +23,7 @@ def proportion_interval(rows: SortedRows, terms: Terms) -> EvidenceInterval:
     low = _lower(few, n_trials, math.exp(-terms.price)) if terms.alternative != "less" else 0.0
     high = 1.0 - _lower(n_trials - many, n_trials, math.exp(-terms.price)) if terms.alternative != "greater" else 1.0
     two_sided = terms.alternative == "two-sided"
-    middle = (
-        (low + high) / 2 if two_sided else proportion_interval(rows, replace(terms, alternative="two-sided")).estimate
-    )
+    middle = (low + high) / 2 if two_sided else proportion_interval(rows, terms.two_sided).estimate
     return EvidenceInterval(low, high, middle)
 
 

@@ -42,7 +42,7 @@ def paired_squares(rows: Floats) -> tuple[Floats, int]:
 
     The pairs are drawn by a permutation that depends on the number of rows alone, before looking for rows that are
     corrupt for certain (NaN here), whose pairs are then left out. Were the other rows paired among themselves, whoever
-    decides which corrupt rows give themselves away would decide on the pairs.
+    decides which corrupt rows are found would decide on the pairs.
     """
     order = np.random.default_rng(len(rows)).permutation(len(rows))
     half = len(rows) // 2
@@ -122,7 +122,7 @@ def sigma_upper(pairs: Pairs, kurtosis: float, price: float) -> float:
     one after the other from above; the bound is the upper end of the first one that is not. It is wrong with
     probability at most exp(-price), infinite where nothing is ruled out, and 0 where everything is: no such kurtosis.
     """
-    bets = _Bets.on(pairs, kurtosis, price)
+    bets = Bets.on(pairs, kurtosis, price)
     if bets is None or not len(pairs.squares) > pairs.droppable:
         return math.inf
     # Where at most as many squares as may be dropped differ from 0, look at these: small squares may be dropped, too.
@@ -149,18 +149,18 @@ def sigma_upper(pairs: Pairs, kurtosis: float, price: float) -> float:
 
 def upper_is_possible(pairs: Pairs, kurtosis: float, price: float) -> bool:
     """Return whether `sigma_upper` is finite for any rows at all, which depends on their number alone."""
-    return _Bets.on(pairs, kurtosis, price) is not None
+    return Bets.on(pairs, kurtosis, price) is not None
 
 
 @dataclass(frozen=True)
-class _Bets:
+class Bets:
     """The factors of `sigma_upper`: a stake η, curvatures c and the norms A."""
 
     eta: float
     curves: tuple[tuple[float, float], ...]
 
     @classmethod
-    def on(cls, pairs: Pairs, kurtosis: float, price: float) -> _Bets | None:
+    def on(cls, pairs: Pairs, kurtosis: float, price: float) -> Bets | None:
         """Choose the factors by the numbers of pairs and corrupt rows; None if they can rule nothing out."""
         nu, n_kept = (kurtosis + 1) / 2, pairs.n_pairs - pairs.n_corrupt
         if n_kept < 1:

@@ -143,7 +143,7 @@ def difference_interval(
         high = -end(-1) - 2 if relative else -end(-1)
     if only or terms.alternative == "two-sided":
         return EvidenceInterval.between(low, high)
-    both = difference_interval(a, b, replace(terms, alternative="two-sided"), relative=relative, together=together)
+    both = difference_interval(a, b, terms.two_sided, relative=relative, together=together)
     return EvidenceInterval(low, high, math.nan if both.empty else both.estimate)
 
 
