@@ -172,11 +172,8 @@ class Weighed:
     def _logs(self, bound: float, sign: int, count: int) -> list[Floats]:
         """Return the logarithm of each row's factor for the evidence on the bound; none for rows that are corrupt."""
         if len(self.samples) == 2 and all(one.joint for one in self.samples):
-            mean_of_a, pair = strongest_pair(
-                self.samples[0], self.samples[1], self.terms, bound, sign, relative=self.relative, together=count
-            )
-            target = (1 + bound) * mean_of_a if self.relative else mean_of_a + bound
-            parts = ((-sign, mean_of_a, pair[0]), (sign, target, pair[1]))
+            mean_of_a, pair = strongest_pair(*self.samples, self.terms, bound, sign, count)
+            parts = ((-sign, mean_of_a, pair[0]), (sign, mean_of_a + bound, pair[1]))
             found = [
                 one.logs(side * (x - mean)) - one.norm for x, (side, mean, one) in zip(self.columns, parts, strict=True)
             ]

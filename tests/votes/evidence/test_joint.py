@@ -26,7 +26,7 @@ def sample(x, m, sd=1.0, adaptive=False):
 def brute_force(joint, a, b, u, value, dropped):
     """The evidence at one mean of a, with every way to drop so many of the rows of both."""
     products = []
-    target = (1 + value) * u if joint.relative else u + value
+    target = value * u if joint.ratios else u + value
     for f, g in joint.pairs:
         logs = np.concatenate([f.logs(u - a) - f.norm, g.logs(b - target) - g.norm])
         least = min(
@@ -48,10 +48,11 @@ def brute_force(joint, a, b, u, value, dropped):
 )
 def test_least_evidence_is_below_brute_force_at_every_mean(a, b, value, dropped, relative):
     a, b = np.sort(a), np.sort(b)
-    pairs = pairs_of_factors((len(a), len(b)), (1.0, 2.0), 4.0, main_only=False)
+    ratio = 1 + abs(value) if relative else 1.0
+    pairs = pairs_of_factors((len(a), len(b)), (1.0, 2.0), 4.0, main_only=False, ratio=ratio)
     span = (1.0, 3.0) if relative else (-1.0, 1.0)
     rows = SortedRows(a, dropped).mirrored, SortedRows(b, dropped)
-    joint = Joint(*rows, pairs, span, dropped, relative)
+    joint = Joint(*rows, pairs, span, dropped, ratios=(value, value) if relative else None)
     exact = [brute_force(joint, a, b, u, value, dropped) for u in np.linspace(*span, 33)]
     least = joint.least(value, value)
     assert least <= min(exact) + 1e-9

@@ -62,7 +62,7 @@ def search_end(
             return -math.inf, -math.inf
     start = end
     for _ in range(2):
-        end = _moved_up(excess, end, max(middle, end) + step, _PRECISION * first)
+        end = moved_up(excess, end, max(middle, end) + step, _PRECISION * first)
         if math.isinf(end) or settled(end):
             break
     return end, start
@@ -75,7 +75,7 @@ def rules_out_below(rows: SortedRows, factors: Sequence[Factor], price: float, m
     return rows.log_evidence(factors, start, mean) >= price and rows.log_evidence(factors, -math.inf, start) >= price
 
 
-def _moved_up(excess: Callable[[float, float], float], low: float, high: float, tolerance: float) -> float:
+def moved_up(excess: Callable[[float, float], float], low: float, high: float, tolerance: float) -> float:
     """Return the largest end such that everything from `low` to it is ruled out; +∞ if all is."""
     above, below = excess(low, low), excess(low, high)
     if not above >= 0:  # rounding

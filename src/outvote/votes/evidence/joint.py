@@ -1,11 +1,12 @@
 """Evidence from two samples together: on a difference of means, or on their ratio.
 
-If mean(a) is u, then "the difference is d" says that mean(b) is u + d, and "the ratio is 1 + d" that it is (1 + d)·u.
-Bets that mean(a) is smaller than u and that mean(b) is larger than that, multiplied, speak against d; whatever u is, a
-value that is ruled out must be for every u that a's own interval leaves. That interval has a share of δ.
+If mean(a) is u, then "the difference is d" says that mean(b) is u + d, and "the ratio is s" that it is s·u. Bets that
+mean(a) is smaller than u and that mean(b) is larger than that, multiplied, speak against d; whatever u is, a value that
+is ruled out must be for every u that a's own interval leaves. That interval has a share of δ.
 
-Between two values of u the least evidence is at most `n·curvature·h²/8` below the smaller end of a step of width h: a
-sum of logarithms is above its chord less that much, whichever rows are dropped.
+Between two values of u, h apart, the least evidence is at most `n·curvature·h²/8` below the smaller one: a sum of
+logarithms is above its chord less that much, whichever rows are dropped. Twice as much is subtracted, and cells of u
+are halved from fixed points on, so that a smaller set of u's always leaves at least as much evidence.
 """
 
 from __future__ import annotations
@@ -17,27 +18,37 @@ from functools import cached_property
 
 import numpy as np
 
-from outvote.votes.evidence.ends import first_step, search_end
+from outvote.votes.evidence.ends import first_step, moved_up, search_end
 from outvote.votes.evidence.factors import Floats, VarianceFactor
 from outvote.votes.evidence.rows import SortedRows, least_sum
 
 #: Pairs of factors: stake in units of Λ/n, λτ, weight. The first is the main one.
 _PAIRS = ((1.1, 0.95, 0.5), (1.0, 0.3, 0.125), (1.0, 0.1, 0.125), (1.0, 0.03, 0.125), (0.8, 0.012, 0.125))
 _SHALLOWEST, _MOST_STAKED = 0.8, 0.98
-#: What the steps between values of mean(a) may cost, in units of log evidence, and how many steps there are at most.
-_STEP_COST, _MOST_STEPS = 0.02, 4
+#: What a cell of values of mean(a) should cost at most, in units of log evidence.
+_CELL_COST = 0.02
+#: How many cells there are at most, and for how many rows.
+_MOST_CELLS, _FEW_CELLS, _MANY_ROWS = 16, 4, 20_000
 
 Pair = tuple[VarianceFactor, VarianceFactor]
 
 
-def pairs_of_factors(sizes: Sequence[int], sds: Sequence[float], price: float, *, main_only: bool) -> list[Pair]:
-    """Return pairs of factors for a and b, whose sds are at most `sds`; stakes are such that n_a·λ_a = n_b·λ_b."""
-    stake = math.sqrt(2 * price / sum(sd**2 / n for sd, n in zip(sds, sizes, strict=True)))
+def pairs_of_factors(
+    sizes: Sequence[int], sds: Sequence[float], price: float, *, main_only: bool, ratio: float = 1.0
+) -> list[Pair]:
+    """Return pairs of factors for a and b, whose sds are at most `sds`.
+
+    Stakes are such that n_a·λ_a = ratio·n_b·λ_b: then evidence on "mean(b) is about `ratio` times mean(a)" hardly
+    depends on mean(a).
+    """
+    slopes = (ratio, 1.0)
+    parts = zip(slopes, sds, sizes, strict=True)
+    stake = math.sqrt(2 * price / sum((slope * sd) ** 2 / n for slope, sd, n in parts))
     found = []
     for share, product, weight in _PAIRS[:1] if main_only else _PAIRS:
         pair = []
-        for n, sd in zip(sizes, sds, strict=True):
-            rate = share * stake / n
+        for slope, n, sd in zip(slopes, sizes, sds, strict=True):
+            rate = share * stake * slope / n
             depth = max(product / rate, _SHALLOWEST * sd)
             pair.append(VarianceFactor(min(rate, _MOST_STAKED / depth), depth, 1.0 if main_only else weight, sd))
         found.append((pair[0], pair[1]))
@@ -46,22 +57,23 @@ def pairs_of_factors(sizes: Sequence[int], sds: Sequence[float], price: float, *
 
 @dataclass(frozen=True)
 class Joint:
-    """Evidence on mean(b) - mean(a), or on mean(b)/mean(a) - 1.
+    """Evidence on mean(b) - mean(a), or on mean(b)/mean(a).
 
     Attributes
     ----------
     a, b : SortedRows
-        The rows; for a lower end those of `a` with their signs changed, for an upper end those of `b`.
+        The rows, in the direction in which bets are made: one of them has its signs changed, or, for ratios, both or
+        none of them.
     pairs : sequence of pairs of factors
         For a and for b.
     span : tuple of float
-        What a's own interval leaves of mean(a); if `relative`, positive.
+        What a's own interval leaves of mean(a); for ratios positive.
     together : int or None
         How many rows of both may be dropped, wherever they are; None if each sample has its own number.
-    relative : bool
-        Whether the ratio is asked for.
-    sign : int
-        1 for a lower end, -1 for an upper one, which is the lower end for rows with their signs changed.
+    turned : int
+        -1 if the rows of `a` are those with their signs changed, else 1.
+    ratios : tuple of float, optional
+        For ratios: between which numbers they are.
     """
 
     a: SortedRows
@@ -69,78 +81,97 @@ class Joint:
     pairs: Sequence[Pair]
     span: tuple[float, float]
     together: int | None = None
-    relative: bool = False
-    sign: int = 1
+    turned: int = -1
+    ratios: tuple[float, float] | None = None
 
     def lower_end(self, price: float) -> tuple[float, float]:
-        """Return a number below which every difference, or ratio, is ruled out, and where the search began."""
-        low, high = self.span
-        if not math.isfinite(high - low) or not all(len(side.values) > side.droppable for side in (self.a, self.b)):
+        """Return a number below which every difference is ruled out, and where the search began."""
+        if not self._possible:
             return -math.inf, -math.inf
         steps = [first_step(side, [pair[s] for pair in self.pairs], price) for s, side in enumerate((self.a, self.b))]
-        middle, first = self.b.middle - self.sign * (low + high) / 2, math.hypot(*steps)
-        if self.relative:
-            middle, first = 2 * self.b.middle / (low + high) - 1, first / high
-        return search_end(lambda bottom, top: self.least(bottom, top) - price, middle, first, lambda end: False)
+        middle = self.b.middle + self.turned * sum(self.span) / 2
+        return search_end(
+            lambda bottom, top: self.least(bottom, top) - price, middle, math.hypot(*steps), lambda end: False
+        )
+
+    def lowest_ratio(self, price: float, high: float) -> float:
+        """Return a number such that every ratio from the lowest one to it is ruled out; `high` if all up to it are."""
+        assert self.ratios is not None
+        end = self.ratios[0]
+        for _ in range(2 * self._possible):  # the second time starts close to the end, and loses next to nothing
+            if self.least(end, high) >= price:
+                return high
+            end = moved_up(lambda low, top: self.least(low, top) - price, end, high, 1e-10 * (high - self.ratios[0]))
+        return end
 
     def rules_out_below(self, price: float, value: float, start: float) -> bool:
-        """Return whether every difference, or ratio, up to `value` is ruled out; `start` is one that may well be."""
+        """Return whether every difference up to `value` is ruled out; `start` is one that may well be."""
         if self.least(-math.inf, value) >= price:
             return True
         return self.least(start, value) >= price and self.least(-math.inf, start) >= price
 
     def least(self, bottom: float, top: float) -> float:
         """Return a lower bound on the log evidence against all values from bottom to top, whatever mean(a) is."""
-        slopes = [abs(1 + end) for end in (bottom, top) if self.relative and math.isfinite(end)]
-        step = float(self._means_of_a[1] - self._means_of_a[0])
         logs = []
-        for pair, of_a in zip(self.pairs, self._of_a, strict=True):
-            at = zip(self._means_of_a.tolist(), of_a, strict=True)
+        for pair, (means, cost), of_a in zip(self.pairs, self._means_of_a, self._of_a, strict=True):
+            at = zip(means.tolist(), of_a, strict=True)
             values = np.array([self._product(pair, u, bottom, top, known) for u, known in at])
-            loss = self._bend(pair, max(slopes, default=1.0)) * step**2 / 8
-            logs.append(np.minimum(values[:-1], values[1:]) - loss + math.log(pair[0].weight))
-        return float(np.min(np.logaddexp.reduce(np.array(logs), axis=0)))
+            least = np.minimum(values[:-1], values[1:]) - self._bend(pair) * np.diff(means) ** 2 / 4
+            logs.append(least - cost + math.log(pair[0].weight))
+        if len(logs) == 1:
+            return float(logs[0].min())
+        return float(np.min(np.logaddexp.reduce(np.array(np.broadcast_arrays(*logs)), axis=0)))
 
     def strongest(self, value: float) -> tuple[float, Pair]:
         """Return the mean of a, and the pair of factors, that decide whether a value is ruled out."""
+        means = np.unique(np.concatenate([one for one, _ in self._means_of_a])).tolist()
         found = []
-        for pair, of_a in zip(self.pairs, self._of_a, strict=True):
-            at = zip(self._means_of_a.tolist(), of_a, strict=True)
-            found.append([self._product(pair, u, value, value, known) + math.log(pair[0].weight) for u, known in at])
-        table = np.array(found)
-        where = int(np.argmin(np.logaddexp.reduce(table, axis=0)))
-        return float(self._means_of_a[where]), self.pairs[int(np.argmax(table[:, where]))]
+        for pair in self.pairs:
+            logs = [self._product(pair, u, value, value, self._log_parts(pair[0], u)) for u in means]
+            found.append(np.array(logs) + math.log(pair[0].weight))
+        where = int(np.argmin(np.logaddexp.reduce(np.array(found), axis=0)))
+        return means[where], self.pairs[int(np.argmax(np.array(found)[:, where]))]
+
+    @property
+    def _possible(self) -> bool:
+        """Whether anything can be ruled out."""
+        enough = all(len(side.values) > side.droppable for side in (self.a, self.b))
+        return enough and math.isfinite(self.span[1] - self.span[0])
 
     @cached_property
-    def _means_of_a(self) -> Floats:
-        """Values of mean(a), close enough to one another that the steps between them cost little."""
+    def _means_of_a(self) -> list[tuple[Floats, float]]:
+        """For each pair of factors the ends of cells of mean(a), and what they cost."""
         low, high = self.span
-        bend = max(self._bend(pair, 1.0) for pair in self.pairs)
-        steps = math.ceil((high - low) * math.sqrt(bend / (8 * _STEP_COST)))
-        return np.linspace(low, high, min(max(steps, 1), 16 if self.relative else _MOST_STEPS) + 1)
+        ends = np.array([low, high])
+        bends = [self._bend(pair) * (high - low) ** 2 / 4 for pair in self.pairs]
+        cells = ends
+        if max(bends) > _CELL_COST:
+            most = _MOST_CELLS if self.a.n_rows + self.b.n_rows <= _MANY_ROWS else _FEW_CELLS
+            width = (high - low) * math.sqrt(_CELL_COST / max(bends))
+            cells = _cells(low, high, self.turned * self.a.middle, width, most)
+        return [(ends, 0.0) if bend <= _CELL_COST else (cells, _CELL_COST) for bend in bends]
 
-    def _bend(self, pair: Pair, slope: float) -> float:
+    def _bend(self, pair: Pair) -> float:
         """Return a bound on the second derivative of the log evidence as a function of mean(a)."""
+        slope = max(map(abs, self.ratios)) if self.ratios else 1.0
         return len(self.a.values) * pair[0].curvature + len(self.b.values) * slope**2 * pair[1].curvature
 
     @cached_property
     def _of_a(self) -> list[list[tuple[float, Floats]]]:
         """The log evidence of a for each pair of factors and mean of a: of rows never dropped, and of the others."""
-        found = []
-        for f, _ in self.pairs:
-            means = (-self.sign * self._means_of_a).tolist()
-            if self.together is None:
-                found.append([(self.a.log_product(f, mean, mean), np.empty(0)) for mean in means])
-            else:
-                found.append([self.a.log_parts(f, mean, mean) for mean in means])
-        return found
+        found = zip(self.pairs, self._means_of_a, strict=True)
+        return [[self._log_parts(pair[0], u) for u in means.tolist()] for pair, (means, _) in found]
+
+    def _log_parts(self, f: VarianceFactor, u: float) -> tuple[float, Floats]:
+        at = self.turned * u
+        return (self.a.log_product(f, at, at), np.empty(0)) if self.together is None else self.a.log_parts(f, at, at)
 
     def _product(self, pair: Pair, u: float, bottom: float, top: float, of_a: tuple[float, Floats]) -> float:
         """Return the log evidence of one pair of factors if mean(a) is u."""
         f, g = pair
-        low, high = (1 + bottom) * u, (1 + top) * u
-        if not self.relative:
-            low, high = self.sign * u + bottom, self.sign * u + top
+        low, high = bottom - self.turned * u, top - self.turned * u
+        if self.ratios:
+            low, high = bottom * u, top * u
         if self.together is None:
             return of_a[0] + self.b.log_product(g, low, high)
         total, outer = self.b.log_parts(g, low, high)
@@ -149,3 +180,18 @@ class Joint:
             n_corrupt = self.together + self.a.n_found + self.b.n_found
             total += n_corrupt * min(f.least - f.norm, g.least - g.norm)
         return total
+
+
+def _cells(low: float, high: float, origin: float, width: float, most: int) -> Floats:
+    """Return the ends of cells of [low, high]: halved from an origin on, so that those of a part are parts of them.
+
+    Examples
+    --------
+    >>> _cells(0.3, 2.4, 0.0, 0.7, 16), _cells(0.3, 2.4, 0.0, 0.7, 4)
+    (array([0.3, 0.5, 1. , 1.5, 2. , 2.4]), array([0.3, 1. , 2. , 2.4]))
+    """
+    width = 2.0 ** math.floor(math.log2(width))
+    while math.ceil((high - origin) / width) - math.floor((low - origin) / width) > most:
+        width *= 2
+    inner = origin + width * np.arange(math.floor((low - origin) / width) + 1, math.ceil((high - origin) / width))
+    return np.concatenate([[low], inner, [high]])

@@ -97,8 +97,8 @@ class SortedRows:
             # Rows left of the valley at y = -τ for every mean, rows whose valley is at one of them, and the others.
             left = int(np.searchsorted(inner, low - factor.depth)) if low > -math.inf else 0
             right = int(np.searchsorted(inner, high - factor.depth, side="right"))
-            total = factor.log_sum(inner[right:] - high) + (right - left) * factor.least
-            total += factor.log_sum(inner[:left] - low) if left else 0.0
+            total = factor.log_sum(inner[right:], high) + (right - left) * factor.least
+            total += factor.log_sum(inner[:left], low) if left else 0.0
         total -= len(inner) * factor.norm
         if not len(outer):
             return total, outer

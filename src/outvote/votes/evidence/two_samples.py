@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -14,10 +15,13 @@ from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.evidence.scale import Pairs, log_spread
 from outvote.votes.terms import Terms
 
-#: Share of δ for what a's own interval leaves of mean(a), and for a lower bound on each sd that is not declared.
-_OF_A, _FROM_BELOW = 0.1, 0.02
+#: Shares of δ: for what a's own interval leaves of mean(a), what b's leaves of a ratio, and a lower bound on each sd
+#: that is not declared.
+_OF_A, _OF_B, _FROM_BELOW = 0.1, 0.05, 0.02
 #: No more scales of one sample than this are tried.
 _MOST_CELLS = 12
+#: Ratios come in cells whose ends have this ratio.
+_RATIO_CELL = 2 ** (1 / 8)
 #: How finely corrupt rows are split between samples that are weighed apart.
 _SPLITS = 16
 
@@ -107,90 +111,196 @@ def difference_interval(
     if together is not None:
         free = max(together - a.rows.n_found - b.rows.n_found, 0)
         a, b = (one.allowing(one.rows.n_found + free) for one in (a, b))
-    own = a.interval(replace(terms, log_delta=terms.log_delta + math.log(_OF_A), alternative="two-sided"))
+    own = _own_interval(a, terms, _OF_A)
     if own.empty:
         return EvidenceInterval(math.inf, -math.inf, math.nan)
-    if relative and not (own.low > 0 or own.high < 0):
-        return EvidenceInterval(-math.inf, math.inf, math.nan)
     if relative and own.high < 0:
         a, b = (replace(one, rows=one.rows.mirrored) for one in (a, b))
         own = EvidenceInterval.between(-own.high, -own.low)
-    cells = _cells(a, b, terms)
-    if cells is None:
+    scales = _scales(a, b, terms)
+    if scales is None or (relative and not own.low > 0):
         return EvidenceInterval(-math.inf, math.inf, math.nan)
-    undeclared = a.assume is None or b.assume is None
-    price = terms.price - math.log(1 - _OF_A - (2 * _FROM_BELOW if undeclared else 0.0))
-
-    def end(sign: int) -> float:
-        rows = (a.rows.mirrored, b.rows) if sign > 0 else (a.rows, b.rows.mirrored)
-        found, start = math.inf, -math.inf
-        target = None if beyond is None else beyond if sign > 0 else -beyond - 2 if relative else -beyond
-        for pairs in cells:
-            joint = Joint(*rows, pairs, (own.low, own.high), free, relative, sign)
-            if target is not None and joint.least(-math.inf, target) >= price:
-                continue  # far enough, and no need to know how far
-            if math.isfinite(found) and joint.rules_out_below(price, found, start):
-                continue
-            one, begun = joint.lower_end(price)
-            if one < found:
-                found, start = one, begun
-        return found
-
+    ends = (_ratio_ends if relative else _difference_ends)(a, b, own, scales, terms, free)
     low, high = -math.inf, math.inf
     if terms.alternative != "less" and only >= 0:
-        low = end(1)
+        low = ends(1, beyond)
     if terms.alternative != "greater" and only <= 0:
-        high = -end(-1) - 2 if relative else -end(-1)
+        high = ends(-1, beyond)
     if only or terms.alternative == "two-sided":
         return EvidenceInterval.between(low, high)
     both = difference_interval(a, b, terms.two_sided, relative=relative, together=together)
     return EvidenceInterval(low, high, math.nan if both.empty else both.estimate)
 
 
-def strongest_pair(
-    a: Sample, b: Sample, terms: Terms, value: float, sign: int, *, relative: bool, together: int
-) -> tuple[float, Pair]:
-    """Return the mean of a, and the pair of factors, that decide whether a value is ruled out from below (sign 1)."""
-    if not relative and b.rows.n_rows > a.rows.n_rows:
-        mean_of_b, (g, f) = strongest_pair(b, a, terms.mirrored, -value, -sign, relative=False, together=together)
+def _own_interval(one: Sample, terms: Terms, share: float) -> EvidenceInterval:
+    """Return what a sample's own evidence, with a share of δ, leaves of its mean."""
+    return one.interval(replace(terms, log_delta=terms.log_delta + math.log(share), alternative="two-sided"))
+
+
+def _price(a: Sample, b: Sample, terms: Terms, *shares: float) -> float:
+    """Return the price of an end: what shares of δ leave of it."""
+    undeclared = a.assume is None or b.assume is None
+    return terms.price - math.log(1 - sum(shares) - (2 * _FROM_BELOW if undeclared else 0.0))
+
+
+def _difference_ends(
+    a: Sample, b: Sample, own: EvidenceInterval, scales: list[_Scales], terms: Terms, free: int | None
+) -> Callable[[int, float | None], float]:
+    """Return what finds the lower end of a difference (sign 1), or the upper one."""
+    price = _price(a, b, terms, _OF_A)
+    pairs_of = [one.pairs(terms.price) for one in scales]
+
+    def end(sign: int, beyond: float | None) -> float:
+        rows = (a.rows.mirrored, b.rows) if sign > 0 else (a.rows, b.rows.mirrored)
+        found, start = math.inf, -math.inf
+        for pairs in pairs_of:
+            joint = Joint(*rows, pairs, (own.low, own.high), free, -sign)
+            if beyond is not None and joint.least(-math.inf, sign * beyond) >= price:
+                continue  # far enough, and no need to know how far
+            if math.isfinite(found) and joint.rules_out_below(price, found, start):
+                continue
+            one, begun = joint.lower_end(price)
+            if one < found:
+                found, start = one, begun
+        return sign * found
+
+    return end
+
+
+def _ratio_ends(
+    a: Sample, b: Sample, own: EvidenceInterval, scales: list[_Scales], terms: Terms, free: int | None
+) -> Callable[[int, float | None], float]:
+    """Return what finds the lower end (sign 1) of mean(b)/mean(a) - 1, or the upper one; mean(a) is positive.
+
+    Ratios come in fixed cells with stakes of their own. What b's own interval leaves of them is looked through from
+    below, cell by cell, up to the first ratio that is not ruled out.
+    """
+    of_b = _own_interval(b, terms, _OF_B)
+    price = _price(a, b, terms, _OF_A, _OF_B)
+
+    def end(sign: int, beyond: float | None) -> float:
+        if of_b.empty:
+            return math.inf
+        side, lowest, highest = (b.rows, of_b.low, of_b.high) if sign > 0 else (b.rows.mirrored, -of_b.high, -of_b.low)
+        if not math.isfinite(lowest - highest):
+            return -sign * math.inf
+        lowest, highest = (
+            lowest / (own.low if lowest < 0 else own.high),
+            highest / (own.high if highest < 0 else own.low),
+        )
+        for low, high, ratio in _ratio_cells(lowest, highest, min(one.least_ratio for one in scales)):
+            turned, found = (-1, high) if high > 0 else (1, high)
+            rows = a.rows.mirrored if turned < 0 else a.rows
+            for one in scales:
+                pairs = one.pairs(terms.price, max(ratio, one.least_ratio))
+                joint = Joint(rows, side, pairs, (own.low, own.high), free, turned, (low, high))
+                found = joint.lowest_ratio(price, found)
+            if found < high or (beyond is not None and sign * (sign * high - 1 - beyond) > 0):
+                return sign * found - 1
+        return sign * math.inf
+
+    return end
+
+
+def _ratio_cells(lowest: float, highest: float, least: float) -> Iterator[tuple[float, float, float]]:
+    """Yield the parts of [lowest, highest] that lie in each cell of ratios, and the size of ratios in that cell.
+
+    Cells end at 0, at a power of `_RATIO_CELL` that is at most `least`, and at larger ones, of either sign.
+
+    Examples
+    --------
+    >>> [(round(low, 3), round(high, 3), round(size, 3)) for low, high, size in _ratio_cells(-0.1, 1.1, 1.0)]
+    [(-0.1, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 1.091, 1.044), (1.091, 1.1, 1.139)]
+    """
+    step = math.log(_RATIO_CELL)
+    first = math.floor(math.log(least) / step + 1e-9)
+
+    def edge(k: int) -> float:
+        return math.copysign(math.exp((first + abs(k) - 1) * step), k) if k else 0.0
+
+    inside = max(math.floor(math.log(max(abs(lowest), 1e-300)) / step) - first, -1)
+    k = inside if lowest > 0 else -inside - 3
+    while edge(k + 1) <= lowest:
+        k += 1
+    while edge(k) < highest:
+        yield max(edge(k), lowest), min(edge(k + 1), highest), math.sqrt(abs(edge(k) * edge(k + 1)))
+        k += 1
+
+
+def strongest_pair(a: Sample, b: Sample, terms: Terms, value: float, sign: int, together: int) -> tuple[float, Pair]:
+    """Return the mean of a, and the pair of factors, that decide whether a difference is ruled out from below (sign 1).
+
+    For ratios there is none: a claim speaks of differences.
+    """
+    if b.rows.n_rows > a.rows.n_rows:
+        mean_of_b, (g, f) = strongest_pair(b, a, terms.mirrored, -value, -sign, together)
         return mean_of_b - value, (f, g)
     free = max(together - a.rows.n_found - b.rows.n_found, 0)
     a, b = (one.allowing(one.rows.n_found + free) for one in (a, b))
-    own = a.interval(replace(terms, log_delta=terms.log_delta + math.log(_OF_A), alternative="two-sided"))
-    pairs = pairs_of_factors(
-        (a.rows.n_rows, b.rows.n_rows),
-        (a.sd, b.sd),
-        terms.price,
-        main_only=a.assume is None or b.assume is None,
-    )
+    own = _own_interval(a, terms, _OF_A)
+    pairs = _Scales.of((a, b), (a.sd, b.sd)).pairs(terms.price)
     rows = (a.rows.mirrored, b.rows) if sign > 0 else (a.rows, b.rows.mirrored)
-    at = sign * value if not relative or sign > 0 else -value - 2
-    return Joint(*rows, pairs, (own.low, own.high), free, relative, sign).strongest(at)
+    return Joint(*rows, pairs, (own.low, own.high), free, -sign).strongest(sign * value)
 
 
-def _cells(a: Sample, b: Sample, terms: Terms) -> list[list[Pair]] | None:
-    """Return the pairs of factors for each combination of scales that is possible; None if nothing bounds them below.
+@dataclass(frozen=True)
+class _Scales:
+    """One combination of scales of both samples.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Numbers of rows.
+    units, tops : tuple of float
+        What stakes are measured in, and what the sds are at most.
+    main_only : bool
+        Whether there is one pair of factors only.
+    """
+
+    sizes: tuple[int, int]
+    units: tuple[float, float]
+    tops: tuple[float, float]
+    main_only: bool
+
+    @classmethod
+    def of(
+        cls, samples: tuple[Sample, Sample], units: tuple[float, float], tops: tuple[float, float] | None = None
+    ) -> _Scales:
+        """Return the scales of two samples."""
+        a, b = samples
+        return cls((a.rows.n_rows, b.rows.n_rows), units, tops or units, a.assume is None or b.assume is None)
+
+    @property
+    def least_ratio(self) -> float:
+        """A ratio so small that what a adds to the variance hardly matters."""
+        of_a, of_b = (unit / math.sqrt(n) for unit, n in zip(self.units, self.sizes, strict=True))
+        return of_b / (8 * of_a)
+
+    def pairs(self, price: float, ratio: float = 1.0) -> list[Pair]:
+        """Return the pairs of factors for these scales."""
+        found = pairs_of_factors(self.sizes, self.units, price, main_only=self.main_only, ratio=ratio)
+        return [(replace(f, sd=self.tops[0]), replace(g, sd=self.tops[1])) for f, g in found]
+
+
+def _scales(a: Sample, b: Sample, terms: Terms) -> list[_Scales] | None:
+    """Return each combination of scales that is possible; None if nothing bounds them from below.
 
     A declared sd is one cell. One that was read off the rows lies in one of fixed cells, up to the premise.
     """
-    sizes = (a.rows.n_rows, b.rows.n_rows)
-    scales: list[list[tuple[float, float]]] = []
+    cells: list[list[tuple[float, float]]] = []
     for one in (a, b):
         if one.assume is not None:
-            scales.append([(one.sd, one.sd)])
+            cells.append([(one.sd, one.sd)])
             continue
         assert one.pairs is not None
         top = math.ceil(math.log(one.sd) / math.log(CELL) + 1e-9)
         bottom = _lowest_cell(one.pairs, top, -terms.log_delta - math.log(_FROM_BELOW))
         if bottom is None:
             return None
-        scales.append([(CELL ** (k - 0.5), min(CELL**k, one.sd)) for k in range(top, bottom - 1, -1)])
-    main_only = a.assume is None or b.assume is None
-    found = []
-    for (unit_a, top_a), (unit_b, top_b) in product(*scales):
-        pairs = pairs_of_factors(sizes, (unit_a, unit_b), terms.price, main_only=main_only)
-        found.append([(replace(f, sd=top_a), replace(g, sd=top_b)) for f, g in pairs])
-    return found
+        cells.append([(CELL ** (k - 0.5), min(CELL**k, one.sd)) for k in range(top, bottom - 1, -1)])
+    return [
+        _Scales.of((a, b), (unit_a, unit_b), (top_a, top_b)) for (unit_a, top_a), (unit_b, top_b) in product(*cells)
+    ]
 
 
 def _lowest_cell(pairs: Pairs, top: int, price: float) -> int | None:
