@@ -54,7 +54,8 @@ def check_columns(*samples, axis=0, **options):
             np.testing.assert_allclose(np.ravel(found.plain)[j], one.plain, rtol=1e-9, atol=1e-9)
         assert str(found.plan) == str(one.plan)
         assert found.plan.explain() == one.plan.explain()
-        assert found.certificate.provenance == one.certificate.provenance
+        if one.certificate.provenance != "none":  # a column without an interval does not speak for the others
+            assert found.certificate.provenance == one.certificate.provenance
         assert found.certificate.log_delta == one.certificate.log_delta
         assert found.n_omitted == one.n_omitted
         for size, expected in zip(*(sizes_of(result) for result in (found, one)), strict=True):

@@ -195,7 +195,7 @@ class Weighed:
         else:
             factors = list(factors_for(one.assume, n, price, adaptive=one.rows.adaptive))  # type: ignore[arg-type]
         rows = (one.rows if side > 0 else one.rows.mirrored).scaled(1 / one.sd)
-        rows = SortedRows(rows.values, max(count, rows.n_found), rows.n_found, adaptive=rows.adaptive)
+        rows = rows.allowing(max(count, rows.n_found))
         at = side * centre / one.sd
         best = max(factors, key=lambda each: math.log(each.weight) + rows.log_product(each, at, at))
         return best.logs(side * (x - centre) / one.sd) - best.norm

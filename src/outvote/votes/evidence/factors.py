@@ -82,6 +82,10 @@ class Factor(ABC):
     def pay(self, y: Floats) -> Floats:
         """Return 1 + λh(y)."""
 
+    @abstractmethod
+    def slope(self, y: Floats) -> Floats:
+        """Return the derivative of `pay`, which rises with y."""
+
     def logs(self, y: Floats) -> Floats:
         """Return the logarithms of 1 + λh(y); infinite where no float is large enough."""
         with np.errstate(over="ignore", invalid="ignore"):
@@ -129,6 +133,10 @@ class VarianceFactor(Factor):
         pay += 1.0
         return pay
 
+    def slope(self, y: Floats) -> Floats:
+        """Return λ(1 + y/τ)."""
+        return self.rate * (1 + y / self.depth)
+
 
 @dataclass(frozen=True)
 class KurtosisFactor(Factor):
@@ -160,6 +168,10 @@ class KurtosisFactor(Factor):
         pay *= y
         pay += 1.0
         return pay
+
+    def slope(self, y: Floats) -> Floats:
+        """Return λ(1 + y³/τ³)."""
+        return self.rate * (1 + (y / self.depth) ** 3)
 
 
 @dataclass(frozen=True)
@@ -194,6 +206,10 @@ class SubGaussianFactor(Factor):
         pay *= self.rate
         pay += 1.0
         return pay
+
+    def slope(self, y: Floats) -> Floats:
+        """Return λ(1 - exp(-a(y + τ)))."""
+        return -self.rate * np.expm1(-self._slope * (y + self.depth))
 
 
 def variance_factors(n_rows: int, price: float, *, adaptive: bool) -> list[VarianceFactor]:

@@ -28,7 +28,7 @@ _SHALLOWEST, _MOST_STAKED = 0.8, 0.98
 #: What a cell of values of mean(a) should cost at most, in units of log evidence.
 _CELL_COST = 0.02
 #: How many cells there are at most, and for how many rows.
-_MOST_CELLS, _FEW_CELLS, _MANY_ROWS = 16, 4, 20_000
+_MOST_CELLS, _FEW_CELLS, _MANY_ROWS = 16, 4, 4000
 
 Pair = tuple[VarianceFactor, VarianceFactor]
 

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from outvote.votes.evidence.bins import Bins
 from outvote.votes.evidence.factors import Factor, Floats
 
 
@@ -39,6 +40,8 @@ class SortedRows:
         Rows that are corrupt for certain (b): they are not among `values`, and m - b of these may be dropped.
     adaptive : bool
         Whether whoever corrupted the rows had seen them.
+    bins : Bins, optional
+        The rows taken together, if that is known; by default they are if there are many, when evidence is asked for.
 
     Examples
     --------
@@ -50,8 +53,16 @@ class SortedRows:
     True
     """
 
-    def __init__(self, values: Floats, n_corrupt: int, n_found: int = 0, *, adaptive: bool = False):
+    def __init__(
+        self, values: Floats, n_corrupt: int, n_found: int = 0, *, adaptive: bool = False, bins: Bins | None = None
+    ):
         self.values, self.n_corrupt, self.n_found, self.adaptive = values, n_corrupt, n_found, adaptive
+        self._given = bins
+
+    @cached_property
+    def bins(self) -> Bins | None:
+        """The rows taken together; None if there are few."""
+        return self._given or Bins.of(self.values)
 
     @property
     def n_rows(self) -> int:
@@ -71,13 +82,19 @@ class SortedRows:
     @cached_property
     def mirrored(self) -> SortedRows:
         """The rows with their signs changed."""
-        return SortedRows(-self.values[::-1], self.n_corrupt, self.n_found, adaptive=self.adaptive)
+        bins = self.bins and self.bins.mirrored(len(self.values))
+        return SortedRows(-self.values[::-1], self.n_corrupt, self.n_found, adaptive=self.adaptive, bins=bins)
+
+    def allowing(self, n_corrupt: int) -> SortedRows:
+        """Return the rows with another number of them that may be corrupt."""
+        return SortedRows(self.values, n_corrupt, self.n_found, adaptive=self.adaptive, bins=self.bins)
 
     def scaled(self, factor: float) -> SortedRows:
         """Return the rows multiplied by a positive number."""
         with np.errstate(over="ignore"):
-            values = np.nan_to_num(self.values * factor, nan=0.0)
-        return SortedRows(values, self.n_corrupt, self.n_found, adaptive=self.adaptive)
+            values = self.values * factor
+        bins = self.bins and self.bins.scaled(factor)
+        return SortedRows(values, self.n_corrupt, self.n_found, adaptive=self.adaptive, bins=bins)
 
     def log_product(self, factor: Factor, low: float, high: float) -> float:
         """Return the logarithm of the product of the factors, each at its least for means in [low, high].
@@ -91,13 +108,13 @@ class SortedRows:
 
     def log_parts(self, factor: Factor, low: float, high: float) -> tuple[float, Floats]:
         """Return the sum of the logarithms of the factors that are never dropped, and the logarithms of the others."""
-        outer, inner = self._parts
-        total = 0.0
+        outer, inner, bins = self._parts
+        total = bins.log_sum(factor, low, high) - bins.size * len(bins.mean) * factor.norm if bins else 0.0
         if len(inner):
             # Rows left of the valley at y = -τ for every mean, rows whose valley is at one of them, and the others.
             left = int(np.searchsorted(inner, low - factor.depth)) if low > -math.inf else 0
             right = int(np.searchsorted(inner, high - factor.depth, side="right"))
-            total = factor.log_sum(inner[right:], high) + (right - left) * factor.least
+            total += factor.log_sum(inner[right:], high) + (right - left) * factor.least
             total += factor.log_sum(inner[:left], low) if left else 0.0
         total -= len(inner) * factor.norm
         if not len(outer):
@@ -105,12 +122,16 @@ class SortedRows:
         return total, factor.logs(np.minimum(np.maximum(outer - high, -factor.depth), outer - low)) - factor.norm
 
     @cached_property
-    def _parts(self) -> tuple[Floats, Floats]:
-        """The smallest and largest rows, whose factors may be the largest ones, and the others."""
+    def _parts(self) -> tuple[Floats, Floats, Bins | None]:
+        """The smallest and largest rows, whose factors may be the largest ones, other rows, and bins of others."""
         x, k = self.values, self.droppable
         if 2 * k >= len(x):
-            return x, x[:0]
-        return np.concatenate([x[:k], x[len(x) - k :]]), x[k : len(x) - k]
+            return x, x[:0], None
+        outer = np.concatenate([x[:k], x[len(x) - k :]])
+        bins = self.bins.within(k, len(x) - k) if self.bins else None
+        if not bins:
+            return outer, x[k : len(x) - k], None
+        return outer, np.concatenate([x[k : bins.first], x[bins.last : len(x) - k]]), bins
 
     def log_evidence(self, factors: Sequence[Factor], low: float, high: float) -> float:
         """Return the logarithm of the weighted sum of these products."""

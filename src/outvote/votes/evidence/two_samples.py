@@ -67,10 +67,8 @@ class Sample:
 
     def allowing(self, n_corrupt: int) -> Sample:
         """Return the sample with another number of rows that may be corrupt."""
-        found = self.rows
-        rows = SortedRows(found.values, n_corrupt, found.n_found, adaptive=found.adaptive)
         pairs = None if self.pairs is None else replace(self.pairs, n_corrupt=n_corrupt)
-        return replace(self, rows=rows, pairs=pairs)
+        return replace(self, rows=self.rows.allowing(n_corrupt), pairs=pairs)
 
 
 def difference_interval(
