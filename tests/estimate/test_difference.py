@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -283,7 +284,35 @@ def test_invalid_pairs_raise():
 
 def test_vectors_without_a_function_raise():
     with pytest.raises(ValueError, match=r"a has shape \(10, 2\): give numbers, or a function"):
-        ov.difference(np.ones((10, 2)), np.ones((10, 2)), contamination=0)
+        ov.difference(np.ones((10, 2)), np.ones((10, 2)), contamination=0, vote="median")
+
+
+@pytest.mark.parametrize("options", [{}, {"relative": True}, {"paired": True}, {"counted": "each"}])
+@pytest.mark.parametrize("assume", [None, ov.FiniteVariance(2.0)])
+def test_columns_of_tables_are_compared_one_by_one(options, assume):
+    rng = np.random.default_rng(0)
+    a = rng.normal([5.0, 8.0, -3.0], size=(300, 3))
+    b = rng.normal([6.0, 8.5, -4.0], size=(300, 3))
+    b[:2] = math.nan
+    options |= {"contamination": 4, "assume": assume, "nan_policy": "corrupt"}
+    found = ov.difference(pd.DataFrame(a, columns=list("xyz")), pd.DataFrame(b, columns=list("xyz")), **options)
+    assert found.names == ("x", "y", "z")
+    for j in range(3):
+        one = ov.difference(a[:, j], b[:, j], **options)
+        assert found.estimate[j] == one.estimate
+        assert found.interval.low[j] == one.interval.low
+        assert found.radius[j] == one.radius
+    assert "x " in str(found)
+    json.dumps(found.to_dict(), allow_nan=False)
+    if assume is None:
+        assert "(one for each column)" in str(found)
+    together = ov.difference(a, b, simultaneous=True, **options)
+    assert np.all(together.radius > found.radius)
+    with pytest.raises(ValueError, match="contamination='auto' estimates one column at a time"):
+        ov.difference(a, a, **options | {"contamination": "auto"})
+    if "paired" not in options:
+        with pytest.raises(ValueError, match=r"a has shape \(300, 2\) and b has shape \(300, 3\): they need the same"):
+            ov.difference(a[:, :2], b, **options)
 
 
 def test_empty_family_raises():

@@ -230,8 +230,14 @@ def test_rows_of_extreme_size_have_intervals_of_that_size(size):
     for assume in (None, ov.FiniteKurtosis(9.0)):
         one, two = ov.mean(x, 4, assume=assume), ov.mean(x * size, 4, assume=assume)
         assert np.array(two.interval) / size == pytest.approx(np.array(one.interval), rel=0.05)
-    with pytest.raises(ValueError, match="too large, or too small, to be squared"):
-        ov.difference(x * size, x * size, 4)
+    y = 1.5 * x[::-1]
+    one, two = ov.difference(x, y, 4), ov.difference(x * size, y * size, 4)
+    assert np.array(two.interval) / size == pytest.approx(np.array(one.interval), rel=0.05)
+    assert two.plain / size == pytest.approx(one.plain)
+    assert two.certificate.premise_sd / size == pytest.approx(one.certificate.premise_sd, rel=0.05)
+    one, two = ov.tolerance(x, y), ov.tolerance(x * size, y * size)
+    assert two.rows == pytest.approx(one.rows, abs=2)
+    assert two.deciding[:5] == one.deciding[:5]
 
 
 @pytest.mark.parametrize("assume", [ov.FiniteVariance(1.0), ov.SubGaussian(1.0), ov.FiniteKurtosis(3.0, sd=1.0)])

@@ -10,6 +10,7 @@ import pytest
 
 import outvote as ov
 from outvote.estimate.levels import level_counts
+from outvote.estimate.ordered import Ordered
 from outvote.estimate.request import largest_contamination
 
 KNOWN = ov.FiniteVariance(1.0)
@@ -105,6 +106,23 @@ def test_sensitivity_equals_one_call_per_level():
     assert len(lines) == 5
     assert repr(s) == str(s)
     json.dumps(s.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("assume", [None, KNOWN, ov.FiniteKurtosis(4.0), ov.Bounded(-20, 20)])
+def test_rows_are_put_in_order_once_for_all_levels(assume, monkeypatch):
+    x, y = spoiled(1000, 10, 8.0, 2), spoiled(800, 10, 8.0, 3)
+    levels = (10, 20, 50, 100)
+    means = [ov.mean(x, level, assume=assume) for level in levels]
+    gaps = [ov.difference(x, y, (level, level), assume=assume) for level in levels]
+    ordered, sort = [], Ordered.values.func
+    monkeypatch.setattr(Ordered.values, "func", lambda column: ordered.append(1) or sort(column))
+    one, two = ov.sensitivity(x, levels=levels, assume=assume), ov.sensitivity(x, y, levels=levels, assume=assume)
+    assert len(ordered) == 3
+    for found, expected in ((one, means), (two, gaps)):
+        assert found.low.tolist() == [r.interval.low for r in expected]
+        assert found.high.tolist() == [r.interval.high for r in expected]
+    ov.mean(x, "auto", assume=assume)
+    assert len(ordered) == 4
 
 
 def test_sensitivity_of_a_difference_and_its_plot():

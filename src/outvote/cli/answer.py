@@ -16,6 +16,7 @@ from outvote.contamination import Contamination
 from outvote.data.arguments import log_delta_of
 from outvote.data.missing import NanPolicy
 from outvote.estimate.curve import Curve, Side, weigh_curve
+from outvote.estimate.ordered import order_columns
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.tolerance import sample_sides
 from outvote.estimate.weigh import weigh
@@ -119,7 +120,8 @@ class Asked:
         allowed = Contamination(0 if isinstance(self.contamination, str) else self.contamination)
         terms = Terms(log_delta_of(self.confidence), allowed.adversary)
         names = ("the data",) if len(samples) == 1 else ("baseline", "variant")
-        weighed = weigh(samples, names, [self.assume] * len(samples), allowed, terms, nan_policy=self.nan)
+        ordered = [order_columns(*one, [self.assume], self.nan)[0] for one in zip(samples, names, strict=True)]
+        weighed = weigh(ordered, [self.assume] * len(samples), allowed, terms)
         return weigh_curve(weighed, bound=bound, shown=shown)
 
     def side(self, values: NDArray[np.float64]) -> Side:

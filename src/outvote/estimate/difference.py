@@ -18,10 +18,11 @@ from outvote.certificate.document import weakest
 from outvote.contamination import Contamination
 from outvote.data.arguments import check_choice, per_sample
 from outvote.data.missing import NanPolicy, check_certain, screen
-from outvote.data.rows import Rows, read_rows
-from outvote.estimate.evidence import NO_SCALE, plain_of_central
+from outvote.data.rows import Rows, read_sample
+from outvote.estimate.evidence import NO_SCALE, plain_of_central, premise_of_columns
 from outvote.estimate.levels import agree
 from outvote.estimate.mean import mean_of, vote_on_rows
+from outvote.estimate.ordered import Ordered, order_columns
 from outvote.estimate.request import Allowed, Assumed, NBlocks, Request, per_column
 from outvote.estimate.result import Histogram, Interval, RobustEstimate
 from outvote.estimate.voting import Voted, conclude
@@ -55,6 +56,7 @@ def difference(
     remainder: Remainder | None = None,
     counted: Literal["together", "each"] | None = None,
     alternative: Alternative = "two-sided",
+    simultaneous: bool = False,
     max_contamination: float | Contamination = 0.1,
 ) -> RobustEstimate:
     """Estimate mean(b) - mean(a).
@@ -65,12 +67,14 @@ def difference(
     Parameters
     ----------
     a, b : array-like
-        The two samples: numbers, or vectors if there is a `function`. They are not modified.
+        The two samples: numbers; tables with the same columns, each of which is compared; vectors if there is a
+        `function`. They are not modified.
     contamination : float, int, tuple or Contamination
         How many rows may be corrupt, of each sample or, as a tuple, one for each. For paired rows: how many pairs
         (a tuple adds up).
-    confidence, assume, vote, n_blocks, partition, nan_policy, rng, remainder, alternative, max_contamination
-        As for `mean`; `n_blocks` and `assume` may be tuples.
+    confidence, assume, vote, n_blocks, partition, nan_policy, rng, remainder, alternative, simultaneous, \
+max_contamination
+        As for `mean`; `n_blocks` and `assume` may be tuples, for a and for b.
     function : callable or sequence of callables, optional
         φ, applied to the rows first. A family of them gives the supremum of |E φ(b) - E φ(a)|, a robust
         integral probability metric.
@@ -102,6 +106,34 @@ def difference(
     difference 1.04 ± 0.19 (95 % if the clean rows' sd is at most 1.92 in a and 1.98 in b;
     allows for 50 corrupt rows in both together)
     """
+    request = Request.read(
+        contamination, confidence, vote=vote, votes=VoteName, n_blocks=n_blocks, n_samples=1 if paired else 2,
+        partition=partition, remainder=remainder, nan_policy=nan_policy, alternative=alternative, rng=rng,
+        max_contamination=max_contamination,
+    )  # fmt: skip
+    n_rows, run = difference_of(
+        a, b, request, assume=assume, function=function, paired=paired, relative=relative, counted=counted,
+        simultaneous=simultaneous,
+    )  # fmt: skip
+    return agree(request, n_rows, run)
+
+
+def difference_of(
+    a: ArrayLike,
+    b: ArrayLike,
+    request: Request,
+    *,
+    assume: Any = None,
+    function: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
+    paired: bool = False,
+    relative: bool = False,
+    counted: str | None = None,
+    simultaneous: bool = False,
+) -> tuple[list[int], Callable[[Request], RobustEstimate]]:
+    """Return the numbers of rows, and what estimates the difference for a known contamination.
+
+    What does not depend on the contamination is done once.
+    """
     family = isinstance(function, Sequence)
     functions = list(function) if isinstance(function, Sequence) else [function]
     if not functions:
@@ -110,36 +142,78 @@ def difference(
         raise ValueError("relative=True goes with one function: a supremum has no base to divide by")
     if paired and (relative or family):
         raise ValueError("paired=True goes with one function and an absolute difference")
-    request = Request.read(
-        contamination, confidence, vote=vote, votes=VoteName, n_blocks=n_blocks, n_samples=1 if paired else 2,
-        partition=partition, remainder=remainder, nan_policy=nan_policy, alternative=alternative, rng=rng,
-        max_contamination=max_contamination,
-    )  # fmt: skip
     check_choice("counted", counted or "each", Literal["together", "each"])
     if counted == "together" and not request.evidence:
         raise ValueError("counted='together' is for evidence: votes of blocks have a number for each sample")
-    pair = read_rows(a, "a"), read_rows(b, "b")
+    (of_a, names), (of_b, _) = read_sample(a, "a"), read_sample(b, "b")
+    pair, n_rows = (of_a, of_b), [len(of_a), len(of_b)]
+    tables = function is None and request.evidence and max(of_a.ndim, of_b.ndim) > 1
+    n_columns = _n_columns(of_a, of_b) if tables else 1
     if paired:
-        gaps, known = Rows(pair_up(*pair, functions[0], nan_policy), None), per_column(assume, 1)
-        found = agree(request, [len(pair[0])], lambda one: mean_of(gaps, known, _of_pairs(one, len(pair[0]))))
-        return replace(found, statistic="paired difference")
-    each = tuple(per_column(one, len(functions)) for one in per_sample("assume", assume, 2))
+        gaps = Rows(pair_up(of_a, of_b, functions[0], request.nan_policy, columns=tables), names if tables else None)
+        of_gaps = mean_of(gaps, per_column(assume, n_columns), request, simultaneous)
+        return n_rows[:1], lambda one: replace(of_gaps(_of_pairs(one, n_rows[0])), statistic="paired difference")
+    known = per_sample("assume", assume, 2)
     if not family and request.evidence:
-        rows = [_apply(functions[0], one, name, finite=False) for one, name in zip(pair, "ab", strict=True)]
-        declared = [one[0] for one in each]
-        return agree(
-            request,
-            list(map(len, pair)),
-            lambda one: difference_by_evidence(rows, declared, one, relative=relative, counted=counted),
+        rows = (
+            pair
+            if tables
+            else [_apply(functions[0], x, name, finite=False) for x, name in zip(pair, "ab", strict=True)]
         )
-    if vote == "evidence":
+        each = [per_column(one, n_columns) for one in known]
+        ordered = [order_columns(*one, request.nan_policy) for one in zip(rows, "ab", each, strict=True)]
+        columns = list(zip(zip(*ordered, strict=True), zip(*each, strict=True), strict=True))
+
+        def run(one: Request) -> RobustEstimate:
+            one = replace(one, terms=one.terms.shared(n_columns)) if simultaneous else one
+            found = [difference_by_evidence(*column, one, relative=relative, counted=counted) for column in columns]
+            return _stacked(found, names) if tables else found[0]
+
+        return n_rows, run
+    if request.vote == "evidence":
         raise ValueError("vote='evidence' goes with one function: a family of them has votes of blocks")
-    request = request.with_blocks() if request.by_blocks else request
-    return agree(request, list(map(len, pair)), _Task(pair, each, functions, relative, family).run)
+    by_blocks = request.with_blocks() if request.by_blocks else request
+    task = _Task(pair, tuple(per_column(one, len(functions)) for one in known), functions, relative, family)
+    return n_rows, lambda one: task.run(replace(one, vote=by_blocks.vote))
+
+
+def _n_columns(a: NDArray[Any], b: NDArray[Any]) -> int:
+    """Return how many columns both tables have."""
+    if a.shape[1:] != b.shape[1:]:
+        raise ValueError(f"a has shape {a.shape} and b has shape {b.shape}: they need the same columns")
+    return math.prod(a.shape[1:])
+
+
+def _stacked(found: Sequence[RobustEstimate], names: tuple[str, ...] | None) -> RobustEstimate:
+    """Write the results of several columns as one."""
+
+    def column(values: Sequence[Any]) -> NDArray[np.float64]:
+        return np.array([float(value) for value in values])
+
+    certificates = [one.certificate for one in found]
+    kinds = [one for one in certificates if one.provenance != "none"] or certificates
+    sds = np.array([np.broadcast_to(one.premise_sd, 2) for one in certificates]).T
+    certificate = replace(
+        weakest(kinds),
+        radius=column([one.radius for one in certificates]),
+        premise=premise_of_columns(sds) if any(one.premise for one in certificates) else "",
+        premise_sd=sds if any(one.premise for one in certificates) else math.nan,
+        note=" ".join(dict.fromkeys(one.note for one in certificates if one.note)),
+    )
+    return replace(
+        found[0],
+        estimate=column([one.estimate for one in found]),
+        interval=Interval(column([one.interval.low for one in found]), column([one.interval.high for one in found])),
+        certificate=certificate,
+        names=names,
+        centres=tuple(np.array([one.centres for one in found]).T),
+        plain_mean=column([one.plain_mean for one in found]),
+        pictures=(),
+    )
 
 
 def difference_by_evidence(
-    rows: Sequence[NDArray[np.float64]],
+    samples: Sequence[Ordered],
     assumed: Sequence[Assumption | None],
     request: Request,
     *,
@@ -147,9 +221,7 @@ def difference_by_evidence(
     counted: str | None,
 ) -> RobustEstimate:
     """Estimate a difference by evidence of both samples, for a known contamination."""
-    weighed = weigh(
-        rows, "ab", assumed, request.allowed, request.terms, nan_policy=request.nan_policy, relative=relative
-    )
+    weighed = weigh(samples, assumed, request.allowed, request.terms, relative=relative)
     for one, count, name in zip(weighed.samples, weighed.counts, "ab", strict=True):
         check_certain(one.rows.n_found, count, one.rows.n_rows, f"{name} has {_wrong(one.assume)}")
     apart = counted == "each" or (counted is None and isinstance(request.allowed.amount, tuple))
@@ -168,7 +240,7 @@ def _wrong(assume: Assumption | None) -> str:
 
 def _written(weighed: Weighed, found: EvidenceInterval, request: Request, *, together: bool) -> RobustEstimate:
     """Write the result of a difference by evidence."""
-    centres = tuple(plain_of_central(one.rows) for one in weighed.samples)
+    centres = tuple(weighed.unit * plain_of_central(one.rows) for one in weighed.samples)
     estimate = found.estimate
     if weighed.relative and centres[0] == 0:
         raise ValueError("relative=True divides by the mean of a, which is 0 here")
@@ -221,7 +293,7 @@ def _written(weighed: Weighed, found: EvidenceInterval, request: Request, *, tog
         alternative=request.terms.alternative,
         centres=centres,
         plain_mean=weighed.plain,
-        pictures=tuple(Histogram.of(one.rows.values, math.nan, math.nan) for one in weighed.samples),
+        pictures=tuple(Histogram.of(one.values, math.nan, math.nan) for one in weighed.ordered),
     )
 
 
@@ -350,18 +422,21 @@ def _apply(function: Function, rows: NDArray[Any], name: str, *, finite: bool = 
 
 
 def pair_up(
-    a: NDArray[Any], b: NDArray[Any], function: Function, nan_policy: NanPolicy = "raise"
+    a: NDArray[Any], b: NDArray[Any], function: Function, nan_policy: NanPolicy = "raise", *, columns: bool = False
 ) -> NDArray[np.float64]:
-    """Return the differences b - a of paired rows, NaN where either row has a gap."""
+    """Return the differences b - a of paired rows, NaN where either row has a gap; of each column, if asked for."""
     if len(a) != len(b):
         raise ValueError(f"paired=True pairs row with row, but a has {len(a)} and b has {len(b)}")
     if nan_policy == "raise":
         screen(a, "raise", 0, "a")
         screen(b, "raise", 0, "b")
     whole = np.isfinite(a.reshape(len(a), -1)).all(axis=1) & np.isfinite(b.reshape(len(b), -1)).all(axis=1)
-    gaps = np.full(len(a), np.nan)
+    gaps = np.full(a.shape if columns else len(a), np.nan)
     with np.errstate(over="ignore", invalid="ignore"):
-        gaps[whole] = _apply(function, b[whole], "b") - _apply(function, a[whole], "a")
+        if columns:
+            gaps[whole] = np.subtract(b[whole], a[whole], dtype=np.float64)
+        else:
+            gaps[whole] = _apply(function, b[whole], "b") - _apply(function, a[whole], "a")
     if not np.isfinite(gaps[whole]).all():
         raise ValueError("b - a is too large for a float: divide both by a power of ten first")
     return gaps

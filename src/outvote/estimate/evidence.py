@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,16 @@ from numpy.typing import NDArray
 from outvote.assumptions import Assumption, Bounded, FiniteKurtosis, Proportion
 from outvote.blocks.plan import RowPlan
 from outvote.certificate import Certificate, Provenance
-from outvote.data.missing import ContradictionError, NanPolicy, check_certain, check_rows, screen
+from outvote.data.missing import ContradictionError, NanPolicy, check_certain
 from outvote.data.rows import Rows
 from outvote.data.tensors import to_host
 from outvote.data.text import count
+from outvote.estimate.ordered import Ordered, as_column, without_bad_rows
 from outvote.estimate.request import Assumed, Request, distinct
 from outvote.estimate.result import Histogram, Interval, RobustEstimate, shaped
 from outvote.votes import Ballot, Terms, ballot
 from outvote.votes.evidence import (
     EvidenceInterval,
-    Pairs,
     SortedRows,
     central_sd,
     contradicts,
@@ -57,72 +58,92 @@ class _Found:
     picture: Histogram | None = None
 
 
-def mean_by_evidence(sample: Rows, assumed: Assumed, request: Request, terms: Terms) -> RobustEstimate:
+@dataclass(frozen=True, eq=False)
+class OrderedTable:
+    """Columns of rows, the NaN policy applied; a single one is put in order once.
+
+    Attributes
+    ----------
+    table : ndarray
+        The rows.
+    bad : ndarray or None
+        Which of them have NaN or infinite values; None if none has.
+    n_bad : int
+        How many rows had such values.
+    shape : tuple of int
+        Shape of the columns.
+    names : tuple of str or None
+        Their names.
+    assumed : tuple of Assumption or None
+        What is known of each.
+    ready : Ordered or None
+        The only column, if it is in order.
+    """
+
+    table: NDArray[Any]
+    bad: NDArray[np.bool_] | None
+    n_bad: int
+    shape: tuple[int, ...]
+    names: tuple[str, ...] | None
+    assumed: Assumed
+    ready: Ordered | None = None
+
+    @classmethod
+    def read(cls, sample: Rows, assumed: Assumed, nan_policy: NanPolicy) -> OrderedTable:
+        """Apply the NaN policy."""
+        table = to_host(sample.values).reshape(len(sample.values), -1)
+        table, _, bad, n_bad = without_bad_rows(table, nan_policy, "x")
+        return cls(table, bad, n_bad, tuple(sample.values.shape[1:]), sample.names, assumed)
+
+    @classmethod
+    def of(cls, column: Ordered, assume: Assumption | None) -> OrderedTable:
+        """Return the table of one column that is in order."""
+        return cls(column.column[:, None], None, column.n_bad, (), None, (assume,), column)
+
+    def column(self, j: int) -> Ordered:
+        """Return a column."""
+        return self._only if len(self.assumed) == 1 else self._column(j)
+
+    @cached_property
+    def _only(self) -> Ordered:
+        return self.ready or self._column(0)
+
+    def _column(self, j: int) -> Ordered:
+        return Ordered(as_column(self.table[:, j], self.bad, self.assumed[j]), np.empty(0, dtype=np.intp))
+
+
+def mean_by_evidence(ordered: OrderedTable, request: Request, terms: Terms) -> RobustEstimate:
     """Estimate the mean of each column by evidence, for a known contamination."""
-    shape = tuple(sample.values.shape[1:])
-    table = to_host(sample.values).reshape(len(sample.values), -1)
-    bad, n_bad = bad_rows(table, request.nan_policy, "x")
-    if request.nan_policy == "omit" and bad is not None:
-        table, bad = table[~bad], None
-        check_rows(len(table), "x without its rows with NaN")
-    n_corrupt = request.allowed.count(len(table))
-    check_certain(request.found_corrupt(n_bad), n_corrupt, len(table), "x has NaN or infinite values")
+    n_rows, assumed = len(ordered.table), ordered.assumed
+    n_corrupt, known_bad = request.allowed.count(n_rows), request.found_corrupt(ordered.n_bad)
+    check_certain(known_bad, n_corrupt, n_rows, "x has NaN or infinite values")
     found, outside = [], 0
     for j, assume in enumerate(assumed):
-        column = as_column(table[:, j], bad, assume)
-        outside = max(outside, int(np.isnan(column).sum()) - request.found_corrupt(n_bad))
+        column = ordered.column(j)
+        outside = max(outside, column.n_found - known_bad)
         found.append(_mean_of_column(column, n_corrupt, assume, request, terms, picture=len(assumed) <= _PICTURED))
     detail = f"{count(outside, 'row')} of x lie outside the bounds: they are corrupt for certain." if outside else ""
-    return _written(found, assumed, request, terms, sample.names, shape, (len(table), n_corrupt), n_bad, detail)
-
-
-def bad_rows(table: NDArray[Any], nan_policy: NanPolicy, name: str) -> tuple[NDArray[np.bool_] | None, int]:
-    """Return which rows have NaN or infinite values, None if none has; refuse those that the policy refuses."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if table.dtype.kind != "f" or math.isfinite(float(np.add.reduce(table, axis=None, dtype=np.float64))):
-            return None, 0  # a finite sum has no infinite terms
-    bad = ~np.isfinite(table).all(axis=1)
-    if not bad.any():
-        return None, 0
-    if nan_policy != "corrupt":
-        screen(table, nan_policy, 0, name)  # refuses NaN, or infinities under "omit"
-    return bad, int(bad.sum())
-
-
-def as_column(column: NDArray[Any], bad: NDArray[np.bool_] | None, assume: Assumption | None) -> Floats:
-    """Return a column of floats, NaN for rows that are corrupt for certain."""
-    values = column.astype(np.float64)
-    if bad is not None:
-        values[bad] = math.nan
-    if isinstance(assume, Bounded):
-        values[~((values >= assume.low) & (values <= assume.high))] = math.nan
-    if isinstance(assume, Proportion):
-        values[(values != 0) & (values != 1)] = math.nan
-    return values
+    return _written(found, ordered, request, terms, (n_rows, n_corrupt), detail)
 
 
 def _mean_of_column(
-    column: Floats, n_corrupt: int, assume: Assumption | None, request: Request, terms: Terms, *, picture: bool
+    ordered: Ordered, n_corrupt: int, assume: Assumption | None, request: Request, terms: Terms, *, picture: bool
 ) -> _Found:
-    adaptive = terms.adversary == "adaptive"
-    values = np.sort(column)
-    n_found = int(np.isnan(values[-1:])[0]) and int(np.isnan(values).sum())
-    values = values[: len(values) - n_found]
+    adaptive, values, n_found = terms.adversary == "adaptive", ordered.values, ordered.n_found
     what = "x has NaN or infinite values" if assume is None else f"x has values outside the bounds of {assume!r}"
-    check_certain(n_found, n_corrupt, len(column), what)
+    check_certain(n_found, n_corrupt, len(ordered.column), what)
     plain, size = plain_average(values), extreme_size(values, n_corrupt - n_found)
     if size != 1 and not isinstance(assume, Bounded):  # squares would overflow, or vanish
         known = None if assume is None else assume.scaled(1 / size)
-        with np.errstate(over="ignore"):
-            one = _mean_of_column(column / size, n_corrupt, known, request, terms, picture=False)
+        one = _mean_of_column(ordered.scaled(1 / size), n_corrupt, known, request, terms, picture=False)
         shown = Histogram.of(values, one.interval.low * size, one.interval.high * size) if picture else None
         return replace(one, interval=one.interval.times(size), plain=plain, picture=shown)
-    rows = SortedRows(values, n_corrupt, n_found, adaptive=adaptive)
+    rows = ordered.rows(n_corrupt, adaptive=adaptive)
     vote, note, provenance = "evidence", "", "certified"
     if assume is None:
         found, provenance, note = _by_premise(rows, terms)
     elif isinstance(assume, FiniteKurtosis) and assume.sd is None:
-        found = free_interval(rows, Pairs.of(column, n_corrupt, n_found, adaptive=adaptive), assume, terms)
+        found = free_interval(rows, ordered.pairs(n_corrupt, adaptive=adaptive), assume, terms)
         refuse_contradiction(found.sd == 0 or found.empty, rows, assume)
         ends = {"less": found.high, "greater": found.low}.get(terms.alternative, found.high - found.low)
         provenance, note = ("certified", "") if math.isfinite(ends) else ("none", _FEW_ROWS)
@@ -210,23 +231,16 @@ def plain_of_central(rows: SortedRows) -> float:
 
 
 def _written(
-    found: list[_Found],
-    assumed: Assumed,
-    request: Request,
-    terms: Terms,
-    names: tuple[str, ...] | None,
-    shape: tuple[int, ...],
-    counts: tuple[int, int],
-    n_bad: int,
-    detail: str,
+    found: list[_Found], ordered: OrderedTable, request: Request, terms: Terms, counts: tuple[int, int], detail: str
 ) -> RobustEstimate:
     """Write the result of one column, for shape (), or of several."""
+    shape = ordered.shape
     lows, highs, estimates, sds = (
         np.array([getattr(one.interval, name) for one in found]) for name in ("low", "high", "estimate", "sd")
     )
     if not np.isfinite(estimates).all():
         raise ValueError("the mean is too large for a float: divide the rows by a power of ten first")
-    certificate = _certificate(found, assumed, request, terms, lows, highs, estimates, sds, shape)
+    certificate = _certificate(found, ordered.assumed, request, terms, lows, highs, estimates, sds, shape)
     n_rows, n_corrupt = counts
     votes = {one.vote for one in found}
     return RobustEstimate(
@@ -244,8 +258,8 @@ def _written(
         seed=None,
         partition=None,
         statistic="mean",
-        names=names,
-        n_omitted=n_bad,
+        names=ordered.names,
+        n_omitted=ordered.n_bad,
         alternative=terms.alternative,
         detail=detail,
         plain_mean=shaped(np.array([one.plain for one in found]), shape),
@@ -281,15 +295,16 @@ def _certificate(
         statement="evidence that survives the removal of its strongest witnesses",
         note=" ".join(dict.fromkeys(one.note for one in found if one.note)),
         alternative=terms.alternative,
-        premise=_premise(sds) if conditional else "",
+        premise=premise_of_columns(sds) if conditional else "",
         premise_sd=shaped(sds, shape) if conditional else math.nan,
     )
 
 
-def _premise(sds: Floats) -> str:
+def premise_of_columns(sds: Floats) -> str:
+    """Say in words what the sds of the clean rows are at most; those of several samples are rows of `sds`."""
     known = sds[np.isfinite(sds)]
     ends = " to ".join(dict.fromkeys(f"{end:.3g}" for end in (known.min(), known.max())))
-    return f"the clean rows' sd is at most {ends}" + (" (one for each column)" if len(sds) > 1 else "")
+    return f"the clean rows' sd is at most {ends}" + (" (one for each column)" if sds.shape[-1] > 1 else "")
 
 
 def _reason(found: list[_Found], provenance: Provenance, n_corrupt: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from outvote.contamination import Contamination
 from outvote.data.missing import NanPolicy, check_rows
 from outvote.data.rows import Rows, read_columns
 from outvote.estimate.block_values import block_means, deal_mean, within_bounds
-from outvote.estimate.evidence import mean_by_evidence
+from outvote.estimate.evidence import OrderedTable, mean_by_evidence
 from outvote.estimate.levels import agree
 from outvote.estimate.request import Allowed, Assumed, NBlocks, Request, per_column
 from outvote.estimate.result import RobustEstimate, placed_like
@@ -127,16 +128,22 @@ def mean(
     if assume is None and request.evidence and sample.values.dtype == bool:
         assume = Proportion()
     assumed = per_column(assume, math.prod(sample.values.shape[1:]))
-    found = agree(request, [len(sample.values)], lambda one: mean_of(sample, assumed, one, simultaneous))
+    found = agree(request, [len(sample.values)], mean_of(sample, assumed, request, simultaneous))
     return placed_like(found, x)
 
 
-def mean_of(sample: Rows, assumed: Assumed, request: Request, simultaneous: bool = False) -> RobustEstimate:
-    """Estimate the mean of each column of rows that have been read, for a known contamination."""
-    terms = request.terms.shared(len(assumed) if simultaneous else 1)
+def mean_of(
+    sample: Rows, assumed: Assumed, request: Request, simultaneous: bool = False
+) -> Callable[[Request], RobustEstimate]:
+    """Return what estimates the mean of each column of rows that have been read, for a known contamination.
+
+    What does not depend on the contamination is done once.
+    """
+    parts = len(assumed) if simultaneous else 1
     if request.evidence:
-        return mean_by_evidence(sample, assumed, request, terms)
-    return mean_by_blocks(sample, assumed, request.with_blocks(), terms)
+        ordered = OrderedTable.read(sample, assumed, request.nan_policy)
+        return lambda one: mean_by_evidence(ordered, one, one.terms.shared(parts))
+    return lambda one: mean_by_blocks(sample, assumed, one.with_blocks(), one.terms.shared(parts))
 
 
 def vote_of_blocks(

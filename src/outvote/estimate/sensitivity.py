@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outvote.blocks.partition import Rng, seed_of
+from outvote.blocks.partition import Rng
 from outvote.certificate.document import PROVENANCES
 from outvote.contamination import Adversary, Contamination
 from outvote.data.arguments import check_choice, is_whole
 from outvote.data.missing import ContradictionError, MoreCorruptRows
-from outvote.data.rows import read_rows
-from outvote.estimate.difference import difference
+from outvote.data.rows import Rows, read_rows
+from outvote.estimate.difference import difference_of
 from outvote.estimate.levels import level_counts
-from outvote.estimate.mean import mean
-from outvote.estimate.request import largest_contamination
+from outvote.estimate.mean import mean_of
+from outvote.estimate.request import Request, largest_contamination, per_column
 from outvote.estimate.result import RobustEstimate
+from outvote.votes import VoteName
 
 if TYPE_CHECKING:
     from outvote.plotting import SensitivityDisplay
@@ -140,17 +141,15 @@ def sensitivity(
     for fixed in ("contamination", "axis", "simultaneous"):
         if fixed in options:
             raise TypeError(f"{fixed}={options[fixed]!r} does not go with sensitivity, which varies the contamination")
-    run: Callable[..., RobustEstimate] = mean if len(rows) == 1 else difference
     n_rows = tuple(map(len, rows))
     most = largest_contamination(max_contamination).count(min(n_rows))
     wanted = level_counts(most) if levels is None else _counts(levels)
-    seed, found = seed_of(rng), {}
-    blocks = options.get("vote", "auto") not in ("auto", "evidence")
-    counted = {} if len(rows) == 1 or blocks or options.get("paired") else {"counted": "each"}
+    request, run = _prepared(rows, adversary, rng, options)
+    found: dict[int, RobustEstimate] = {}
     contradiction: ContradictionError | None = None
     for level in wanted:
         try:
-            found[level] = run(*rows, contamination=Contamination(level, adversary), rng=seed, **counted, **options)
+            found[level] = run(request.at(level, request.terms.log_delta))
         except MoreCorruptRows:
             continue  # the rows themselves say that there are more
         except ContradictionError as error:  # with so few corrupt rows they contradict the assumption
@@ -173,6 +172,29 @@ def sensitivity(
         plain=plains[0] if len(plains) == 1 else plains[1] - plains[0],
         premise_sd=np.array([float(np.max(r.certificate.premise_sd)) for r in results]),
     )
+
+
+def _prepared(
+    rows: Sequence[NDArray[Any]], adversary: Adversary, rng: Rng, options: dict[str, Any]
+) -> tuple[Request, Callable[[Request], RobustEstimate]]:
+    """Read the options of `mean`, or of `difference`, and put the rows in order once."""
+    of_request = ("confidence", "vote", "n_blocks", "partition", "remainder", "nan_policy", "alternative")
+    others = ("assume",) if len(rows) == 1 else ("assume", "function", "paired", "relative", "counted")
+    for name in options:
+        if name not in of_request + others:
+            raise TypeError(f"sensitivity has no argument {name!r}: it takes {', '.join(of_request + others)}")
+    asked = {name: options[name] for name in of_request if name in options}
+    known = {name: options[name] for name in others if name in options}
+    n_samples = 1 if known.get("paired") else len(rows)
+    request = Request.read(
+        Contamination(0, adversary), **{"confidence": 0.95, "vote": "auto", **asked}, votes=VoteName, rng=rng,
+        n_samples=n_samples,
+    )  # fmt: skip
+    if len(rows) == 1:
+        return request, mean_of(Rows(rows[0], None), per_column(known.get("assume"), 1), request)
+    if request.evidence and n_samples == 2:
+        known.setdefault("counted", "each")
+    return request, difference_of(rows[0], rows[1], request, **known)[1]
 
 
 def _counts(levels: Any) -> list[int]:

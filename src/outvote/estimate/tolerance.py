@@ -18,12 +18,13 @@ from outvote.blocks.plan import RowPlan
 from outvote.contamination import Adversary, Contamination
 from outvote.data.arguments import check_choice, log_delta_of, per_sample
 from outvote.data.missing import ContradictionError, MoreCorruptRows
-from outvote.data.rows import Rows, read_rows
+from outvote.data.rows import read_rows
 from outvote.data.text import count, spaced, with_radius
 from outvote.estimate.curve import Side, curve
 from outvote.estimate.difference import difference, difference_by_evidence
-from outvote.estimate.evidence import mean_by_evidence
+from outvote.estimate.evidence import OrderedTable, mean_by_evidence
 from outvote.estimate.mean import vote_of_blocks
+from outvote.estimate.ordered import Ordered, order_columns
 from outvote.estimate.request import Allowed, Request
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.weigh import weigh
@@ -247,13 +248,15 @@ def _by_evidence(
     """Count the rows by evidence, which is nested in their number."""
     allowed = Contamination(request.allowed.amount, terms.adversary)
     names = ("x",) if len(rows) == 1 else ("sample 1", "sample 2")
-    weighed = weigh(rows, names, assumed, allowed, terms, nan_policy=request.nan_policy)
+    parts = zip(rows, names, assumed, strict=True)
+    ordered = [order_columns(x, name, [assume], request.nan_policy)[0] for x, name, assume in parts]
+    weighed = weigh(ordered, assumed, allowed, terms)
     assumed_rows = max(sum(weighed.counts), weighed.certain)
     likely = 1 if weighed.plain >= bound else -1
     stands = {one: weighed.stands(bound, one, weighed.certain) for one in ((sign,) if sign else (likely, -likely))}
     sign = max(stands, key=lambda one: (stands[one] is not None, stands[one] or 0))
     rows_found = stands[sign]
-    estimate = _shown(rows, assumed, request, terms, paired=paired)
+    estimate = _shown(ordered, assumed, request, terms, paired=paired)
     deciding: list[Any] = []
     largest: float | tuple[float, ...] = math.nan
     if rows_found is not None:
@@ -274,25 +277,26 @@ def _by_evidence(
 
 
 def _shown(
-    rows: Sequence[NDArray[Any]], assumed: Sequence[Assumption | None], request: Request, terms: Terms, *, paired: bool
+    ordered: Sequence[Ordered], assumed: Sequence[Assumption | None], request: Request, terms: Terms, *, paired: bool
 ) -> RobustEstimate:
     """Estimate for the contamination that was assumed, or for as many rows as the rows themselves ask for."""
-    two_sided = terms.two_sided
-    least = max(Contamination(request.allowed.amount).counts([len(one) for one in rows]))
+    two_sided, n_rows = terms.two_sided, [len(one.column) for one in ordered]
+    least = max(Contamination(request.allowed.amount).counts(n_rows))
     allowed = Contamination(request.allowed.amount, terms.adversary)
     while True:
         asked = replace(request, terms=two_sided, contamination=allowed)
         try:
-            if len(rows) == 1:
-                found = mean_by_evidence(Rows(rows[0], None), tuple(assumed), asked, two_sided)
+            if len(ordered) == 1:
+                found = mean_by_evidence(OrderedTable.of(ordered[0], assumed[0]), asked, two_sided)
                 return replace(found, statistic="paired difference") if paired else found
-            return difference_by_evidence(rows, assumed, asked, relative=False, counted=None)
+            return difference_by_evidence(ordered, assumed, asked, relative=False, counted=None)
         except MoreCorruptRows as more:
             least = max(more.count, least + 1)
         except ContradictionError:  # with so few corrupt rows nothing fits
-            if least >= min((len(one) - 1) // 2 for one in rows):
+            most = (min(n_rows) - 1) // 2
+            if least >= most:
                 raise
-            least = min(2 * least + 1, *((len(one) - 1) // 2 for one in rows))
+            least = min(2 * least + 1, most)
         allowed = Contamination(least, terms.adversary)
 
 

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from outvote.assumptions import Assumption, Bounded, FiniteKurtosis
 from outvote.contamination import Contamination
-from outvote.data.missing import ContradictionError, NanPolicy, check_rows
-from outvote.estimate.evidence import as_column, bad_rows, extreme_size, plain_average, premise_of
+from outvote.data.missing import ContradictionError
+from outvote.estimate.evidence import extreme_size, plain_average, premise_of
+from outvote.estimate.ordered import Ordered
 from outvote.votes import Alternative, Terms
-from outvote.votes.evidence import EvidenceInterval, Pairs, Sample, SortedRows, central_sd, difference_interval
+from outvote.votes.evidence import EvidenceInterval, Sample, central_sd, difference_interval
 from outvote.votes.evidence.factors import factors_for, variance_factors
 from outvote.votes.evidence.two_samples import strongest_pair
 
@@ -32,32 +33,34 @@ class Weighed:
     ----------
     samples : tuple of Sample
         The rows, in order, and what is known of them.
-    columns : tuple of ndarray
-        The rows as they came, NaN for those that are corrupt for certain.
-    positions : tuple of ndarray
-        Where these rows were in the input.
+    ordered : tuple of Ordered
+        The rows as they came.
     terms : Terms
         Confidence, adversary and sides.
     counts : tuple of int
         How many rows of each sample may be corrupt.
-    n_omitted : int
-        How many rows had NaN or infinite values.
     relative : bool
         Whether mean(b)/mean(a) - 1 is asked for.
+    unit : float
+        What the rows of `samples` were divided by: 1, unless their squares would overflow, or vanish.
     """
 
     samples: tuple[Sample, ...]
-    columns: tuple[Floats, ...]
-    positions: tuple[NDArray[np.intp], ...]
+    ordered: tuple[Ordered, ...]
     terms: Terms
     counts: tuple[int, ...]
-    n_omitted: int = 0
     relative: bool = False
+    unit: float = 1.0
 
     @property
     def n_rows(self) -> int:
         """How many rows there are."""
-        return sum(len(column) for column in self.columns)
+        return sum(len(one.column) for one in self.ordered)
+
+    @property
+    def n_omitted(self) -> int:
+        """How many rows had NaN or infinite values."""
+        return sum(one.n_bad for one in self.ordered)
 
     @property
     def certain(self) -> int:
@@ -77,7 +80,7 @@ class Weighed:
     @property
     def sds(self) -> tuple[float, ...]:
         """The sds that were read off the rows, NaN where they were declared."""
-        return tuple(one.sd if one.assume is None else math.nan for one in self.samples)
+        return tuple(self.unit * one.sd if one.assume is None else math.nan for one in self.samples)
 
     def premise(self, sds: Sequence[float] | None = None) -> str:
         """Say in words what the sds of the clean rows are at most, where they were read off the rows."""
@@ -90,7 +93,7 @@ class Weighed:
     @property
     def plain(self) -> float:
         """The plain mean, or the difference of the plain means."""
-        means = [plain_average(one.rows.values) for one in self.samples]
+        means = [plain_average(one.values) for one in self.ordered]
         if len(means) == 1:
             return means[0]
         return means[1] / means[0] - 1 if self.relative and means[0] else means[1] - means[0]
@@ -106,9 +109,12 @@ class Weighed:
                 side: Alternative = "greater" if only > 0 else "less"
                 half = terms.log_delta - (math.log(2) if terms.alternative == "two-sided" else 0.0)
                 terms = replace(terms, alternative=side, log_delta=half)
-            return sample.interval(terms)
+            return sample.interval(terms).times(self.unit)
         a, b = self.samples
-        return difference_interval(a, b, terms, relative=self.relative, together=count, only=only, beyond=beyond)
+        if self.relative:
+            return difference_interval(a, b, terms, relative=True, together=count, only=only, beyond=beyond)
+        beyond = None if beyond is None else beyond / self.unit
+        return difference_interval(a, b, terms, together=count, only=only, beyond=beyond).times(self.unit)
 
     def clear_of(self, count: int, bound: float, sign: int) -> bool:
         """Return whether the claim that the value is above the bound (sign 1), or below it, stands for so many rows."""
@@ -138,7 +144,7 @@ class Weighed:
     @property
     def most(self) -> int:
         """The largest number of corrupt rows that leaves the clean rows of each sample in the majority."""
-        return min((len(column) - 1) // 2 for column in self.columns)
+        return min((len(one.column) - 1) // 2 for one in self.ordered)
 
     def scaled_premise(self, factor: float) -> Weighed:
         """Return the same with every sd that was read off the rows multiplied by a number."""
@@ -162,10 +168,10 @@ class Weighed:
 
         They are those that evidence on the bound drops first; without `count` of them the claim falls.
         """
-        logs = self._logs(bound, sign, count - 1)
+        logs = self._logs(bound / self.unit, sign, count - 1)
         flat = np.concatenate(logs)
         sample = np.repeat(np.arange(len(logs)), [len(one) for one in logs])
-        where = np.concatenate(self.positions)
+        where = np.concatenate([one.where for one in self.ordered])
         order = np.argsort(-flat, kind="stable")[:count]
         return [(int(sample[i]), int(where[i])) for i in order if flat[i] > 0]
 
@@ -175,7 +181,8 @@ class Weighed:
             mean_of_a, pair = strongest_pair(*self.samples, self.terms, bound, sign, count)
             parts = ((-sign, mean_of_a, pair[0]), (sign, mean_of_a + bound, pair[1]))
             found = [
-                one.logs(side * (x - mean)) - one.norm for x, (side, mean, one) in zip(self.columns, parts, strict=True)
+                one.logs(side * (x.column / self.unit - mean)) - one.norm
+                for x, (side, mean, one) in zip(self.ordered, parts, strict=True)
             ]
         else:
             # The rows that lie farthest on the claim's side, whatever the assumption.
@@ -184,7 +191,7 @@ class Weighed:
         return [np.nan_to_num(one, nan=-math.inf) for one in found]
 
     def _own_logs(self, s: int, side: int, bound: float, count: int) -> Floats:
-        one, x = self.samples[s], self.columns[s]
+        one, x = self.samples[s], self.ordered[s].column / self.unit
         centre = bound if len(self.samples) == 1 else float(np.nanmedian(x))
         if not one.joint:
             return side * (x - centre)
@@ -202,59 +209,39 @@ class Weighed:
 
 
 def weigh(
-    arrays: Sequence[NDArray[np.generic]],
-    names: Sequence[str],
+    ordered: Sequence[Ordered],
     assumed: Sequence[Assumption | None],
     allowed: Contamination,
     terms: Terms,
     *,
-    nan_policy: NanPolicy = "raise",
     relative: bool = False,
 ) -> Weighed:
-    """Prepare one sample or two: apply the NaN policy, sort, and read an sd off the rows where none is declared."""
-    samples, columns, positions, omitted = [], [], [], 0
-    kept = []
-    for values, name in zip(arrays, names, strict=True):
-        bad, n_bad = bad_rows(values.reshape(len(values), -1), nan_policy, name)
-        where = np.arange(len(values))
-        if nan_policy == "omit" and bad is not None:
-            where, values, bad = where[~bad], values[~bad], None
-            check_rows(len(values), f"{name} without its rows with NaN")
-        kept.append((values, bad, where))
-        omitted += n_bad
-    counts = allowed.counts([len(values) for values, _, _ in kept])
-    for (values, bad, where), assume, count in zip(kept, assumed, counts, strict=True):
-        column = as_column(values, bad, assume)
-        rows = np.sort(column)
-        if extreme_size(rows[~np.isnan(rows)], count) != 1.0:
-            raise ValueError(
-                "the rows are too large, or too small, to be squared: multiply them by a power of ten first"
-            )
-        n_found = int(np.isnan(rows).sum())
-        ordered = SortedRows(
-            rows[: len(rows) - n_found], max(count, n_found), n_found, adaptive=terms.adversary == "adaptive"
-        )
-        samples.append(_sample(ordered, column, assume, terms))
-        columns.append(column)
-        positions.append(where)
-    return Weighed(tuple(samples), tuple(columns), tuple(positions), terms, counts, omitted, relative)
-
-
-def _sample(rows: SortedRows, column: Floats, assume: Assumption | None, terms: Terms) -> Sample:
-    unknown = isinstance(assume, FiniteKurtosis) and assume.sd is None
-    if assume is not None and not unknown:
-        sd = math.nan if isinstance(assume, Bounded) else float(assume.tail(1).sd)
-        return Sample(rows, assume, sd)
-    pairs = Pairs.of(column, rows.n_corrupt, rows.n_found, adaptive=rows.adaptive)
-    if unknown:
-        return Sample(rows, assume, math.nan, pairs)
-    return Sample(rows, None, premise_of(rows, terms), pairs)
+    """Prepare one sample or two, and read an sd off the rows where none is declared."""
+    counts, adaptive = allowed.counts([len(one.column) for one in ordered]), terms.adversary == "adaptive"
+    sizes = [extreme_size(one.values, max(m - one.n_found, 0)) for one, m in zip(ordered, counts, strict=True)]
+    unit = max(sizes, key=lambda size: (size != 1, size))
+    samples = []
+    for one, assume, count in zip(ordered, assumed, counts, strict=True):
+        scaled, known = one, assume
+        if unit != 1:  # squares would overflow, or vanish
+            scaled, known = one.scaled(1 / unit), assume and assume.scaled(1 / unit)
+        rows = scaled.rows(count, adaptive=adaptive)
+        unknown = isinstance(assume, FiniteKurtosis) and assume.sd is None
+        pairs = scaled.pairs(count, adaptive=adaptive) if assume is None or unknown else None
+        sd = math.nan
+        if assume is None:
+            sd = premise_of(rows, terms)
+        elif known is not None and not unknown and not isinstance(assume, Bounded):
+            sd = float(known.tail(1).sd)
+        samples.append(Sample(rows, known, sd, pairs))
+    return Weighed(tuple(samples), tuple(ordered), terms, counts, relative, unit)
 
 
 def contradiction(weighed: Weighed) -> ContradictionError:
     """Return the error for rows that contradict what is declared of them."""
     known = ", ".join(dict.fromkeys(repr(one.assume) for one in weighed.samples if one.assume is not None))
-    seen = " and ".join(f"{central_sd(one.rows.values, one.rows.droppable):.4g}" for one in weighed.samples)
+    spread = [weighed.unit * central_sd(one.rows.values, one.rows.droppable) for one in weighed.samples]
+    seen = " and ".join(f"{sd:.4g}" for sd in spread)
     return ContradictionError(
         f"the rows contradict assume={known}: at this confidence nothing fits them (without as many of the farthest "
         f"rows as may be corrupt their sd is {seen}): assume less, allow for more corrupt rows, or leave assume out"

@@ -1,5 +1,6 @@
 """Evidence that survives: a value of the mean is ruled out only by evidence left after its m strongest witnesses go."""
 
+from outvote.votes.evidence.bins import Bins
 from outvote.votes.evidence.interval import (
     EvidenceInterval,
     contradicts,
@@ -23,6 +24,7 @@ from outvote.votes.evidence.scale import (
 from outvote.votes.evidence.two_samples import Sample, difference_interval
 
 __all__ = [
+    "Bins",
     "EvidenceInterval",
     "Pairs",
     "Sample",
