@@ -124,6 +124,17 @@ def test_difference_equals_that_in_memory(client, files):
         assert found.radius == pytest.approx(same.radius, rel=1e-8)
 
 
+def test_tolerance_equals_that_in_memory(client, files):
+    frame = rows()
+    expected = ov.tolerance(frame["x"].to_numpy(), claim="mean > -1")
+    found = ov.scan(files, client=client).tolerance("x", claim="mean > -1")
+    assert found.rows == expected.rows
+    assert found.deciding == expected.deciding
+    mixed = dd.from_pandas(frame.sample(frac=1, random_state=1).reset_index(drop=True), npartitions=6)
+    by_id = ov.scan(mixed, row_id="id").tolerance("x", claim="mean > -1")
+    assert by_id.deciding == tuple(frame["id"].to_numpy()[list(expected.deciding)].tolist())
+
+
 def test_dask_frame_on_a_cluster(client):
     frame = dd.from_pandas(rows(), npartitions=4)
     expected = ov.u_statistic(rows()["y"].to_numpy(), kernel="gini", contamination=20, rng=5, partition="hash")

@@ -169,15 +169,17 @@ def score_rows(
         rows = rng.permutation(n_rows)[: n_blocks * size].reshape(size, n_blocks)
         columns, times = values[rows] * unit, np.zeros((size, n_blocks), dtype=np.int64)
         for _ in range(here):
-            turns = rng.integers(n_blocks, size=size)
+            turns = rng.integers(n_blocks, size=size).tolist()
             sums = np.zeros(n_blocks)
-            for column, turn in zip(columns, turns, strict=True):
-                sums += np.roll(column, turn)
+            for column, turn in zip(columns, turns, strict=True):  # the stretch, turned by so many blocks
+                sums[turn:] += column[: n_blocks - turn]
+                sums[:turn] += column[n_blocks - turn :]
             sums -= np.median(sums)
             np.abs(sums, out=sums)
             voted_out = sums > OUT * _NORMAL_MAD * np.median(sums)
             for counts, turn in zip(times, turns, strict=True):
-                counts += np.roll(voted_out, -turn)
+                counts[: n_blocks - turn] += voted_out[turn:]
+                counts[n_blocks - turn :] += voted_out[:turn]
         out[rows] += times
         used[rows] += here
     with np.errstate(over="ignore"):

@@ -114,16 +114,18 @@ def read_columns(files: Files, value: str, by: Sequence[str] = ()) -> Columns:
     table = files.table(files.select([value], by))
     if not table.num_rows:
         raise ValueError(f"{files} has no rows")
-    place = np.lexsort((table["n"].to_numpy(), table["file"].to_numpy()))  # DuckDB promises no order
+    place = np.lexsort((_array(table["n"]), _array(table["file"])))  # DuckDB promises no order
     if not np.array_equal(place, np.arange(len(place))):
         table = table.take(place)
     texts = table["r0"].combine_chunks()
-    values = np.asarray(table["v0"].to_numpy(), dtype=np.float64)
+    values = np.asarray(_array(table["v0"]), dtype=np.float64)
     if np.isnan(values).all():
         refuse_all_text(value, next((text.as_py() for text in texts if text.is_valid), None), str(files))
-    rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
+    rows = np.empty(0, dtype=np.intp)
+    if texts.null_count < len(texts):
+        rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
     labels, codes = _grouped([table[f"k{j}"].combine_chunks() for j in range(len(by))], table.num_rows)
-    counts = np.bincount(table["file"].to_numpy(), minlength=len(files.paths)).tolist()
+    counts = np.bincount(_array(table["file"]), minlength=len(files.paths)).tolist()
     return Columns(
         name=value,
         values=values,
@@ -134,6 +136,11 @@ def read_columns(files: Files, value: str, by: Sequence[str] = ()) -> Columns:
         codes=codes,
         files=[(files.shown(path), count) for path, count in zip(files.paths, counts, strict=True)],
     )
+
+
+def _array(column: Any) -> NDArray[Any]:
+    """Return an Arrow column of numbers, NaN for NULL; without NULL there is no need of Arrow's way, through pandas."""
+    return column.to_numpy() if column.null_count else np.from_dlpack(column.combine_chunks())
 
 
 def refuse_text(name: str, file: str, row: int, text: str, count: int) -> None:
@@ -171,7 +178,7 @@ def _grouped(keys: list[Any], n_rows: int) -> tuple[list[Label], NDArray[np.intp
         rank = np.empty(len(own), dtype=np.int64)
         rank[order] = np.arange(len(own))
         parts.append([own[i] for i in order])
-        codes = codes * len(own) + rank[encoded.indices.to_numpy(zero_copy_only=False)]
+        codes = codes * len(own) + rank[np.from_dlpack(encoded.indices)]
     present, numbers = np.unique(codes, return_inverse=True)
     labels = []
     for code in present.tolist():

@@ -29,7 +29,7 @@ from outvote.estimate.weigh import Weighed
 #: Each number of corrupt rows up to this one is a level of its own; then levels grow by 2 %.
 _EXACT_LEVELS, _GROWTH = 64, 1.02
 #: How many numbers of corrupt rows evidence is shown for, at least.
-_SHOWN = 12
+_SHOWN = 10
 #: Show at least so many more corrupt rows than there are for certain.
 _FEWEST_SHOWN = 16
 

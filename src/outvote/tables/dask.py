@@ -27,7 +27,7 @@ from outvote.blocks.hashing import hash_rows
 from outvote.data.files import find_files
 from outvote.data.text import count
 from outvote.estimate.summary import BlockSummary, GroupedBlockSummary
-from outvote.tables.engine import Engine, Key, Query, Tally, add_tallies
+from outvote.tables.engine import Engine, Key, NumberedRows, Query, Tally, add_tallies
 from outvote.tables.frames import EagerEngine, summary_of
 
 #: Rows that a worker turns into arrays at once.
@@ -42,7 +42,6 @@ _ROOM = 2**28
 #: Buckets of blocks in a round (two for each worker if that is more); they are fetched one at a time.
 _BUCKETS = 16
 
-Rows = tuple[NDArray[np.float64], Sequence[NDArray[Any]], NDArray[np.int64]]
 #: Rows of a range of blocks, sorted by block: block numbers within the range, values, and ids, or None if in order.
 Shuffled = tuple[NDArray[Any], NDArray[np.float64], NDArray[np.int64] | None]
 
@@ -211,6 +210,11 @@ class ClusterEngine(Engine):
             some = edges[low : low + in_round + 1]
             yield from self._round(_Question(query, self._row_id, dict(n_blocks), seed, some))
 
+    def rows(self, query: Query) -> Iterator[NumberedRows]:
+        """Fetch the rows of one part after the other."""
+        for task in self._tasks(_Run(), "rows", _fetched, _Question(query, self._row_id, seed=0)):
+            yield from self._computed(task)
+
     def _room(self) -> list[int]:
         """Return the bytes of rows that each worker may hold."""
         limits = [None]
@@ -330,11 +334,6 @@ class _Part(EagerEngine):
     def _ids(self, low: int, n_rows: int) -> NDArray[np.int64]:
         return super()._ids(self._first + low, n_rows)
 
-    def rows(self, query: Query) -> Iterator[Rows]:
-        """Yield values, keys and ids."""
-        for low, values, keys in self._chunks(query):
-            yield values, keys, self._ids(low, len(values))
-
 
 def _parts(piece: Any, first: int, question: _Question) -> Iterator[_Part]:
     """Yield a partition or row groups in parts that are small enough to be turned into arrays."""
@@ -347,9 +346,14 @@ def _parts(piece: Any, first: int, question: _Question) -> Iterator[_Part]:
         first += len(table)
 
 
-def _rows(piece: Any, first: int, question: _Question) -> Iterator[Rows]:
+def _rows(piece: Any, first: int, question: _Question) -> Iterator[NumberedRows]:
     for part in _parts(piece, first, question):
         yield from part.rows(question.query)
+
+
+def _fetched(piece: Any, first: int, question: _Question) -> list[NumberedRows]:
+    """Return the rows with their keys and ids."""
+    return list(_rows(piece, first, question))
 
 
 Counts = tuple[tuple[int, ...], dict[Key, Tally]]

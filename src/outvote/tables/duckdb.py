@@ -30,6 +30,7 @@ from outvote.tables.engine import (
     Engine,
     Key,
     Lines,
+    NumberedRows,
     Query,
     Tally,
     add_tallies,
@@ -362,6 +363,24 @@ class DuckEngine(Engine):
         if parts:
             yield (), current, np.concatenate(parts)
 
+    def rows(self, query: Query) -> Iterator[NumberedRows]:
+        """Yield all rows with their keys and ids, some at a time."""
+        each, keys = range(len(query.columns)), range(len(query.by))
+        heads = [*(f"v{j}" for j in each), *(f"k{j}" for j in keys), "id"]
+        labels = {written: key for key, written in self._written.items()}
+        try:
+            for batch in self._source.run(
+                f"SELECT {', '.join(heads)} FROM ({self._source.select(query, self._row_id)})"
+            ).to_arrow_reader(_BATCH):
+                columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns[: len(each)]]
+                given = [column.to_pylist() for column in batch.columns[len(each) : -1]]
+                found = [labels[written] for written in zip(*given, strict=True)] if given else []
+                several = [key if len(keys) > 1 else (key,) for key in found]
+                named = [_objects([one[j] for one in several]) for j in keys]  # type: ignore[index]
+                yield np.column_stack(columns), named, batch.columns[-1].to_numpy(zero_copy_only=False)
+        except duckdb_module().Error as error:
+            raise readable(error, str(self)) from None
+
     def _batches(self, sql: str) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
         """Fetch lines of (block, values), some at a time."""
         try:
@@ -373,6 +392,13 @@ class DuckEngine(Engine):
                     yield labels, rows
         except duckdb_module().Error as error:
             raise readable(error, str(self)) from None
+
+
+def _objects(items: Sequence[Any]) -> NDArray[Any]:
+    """Return an array of Python objects."""
+    found = np.empty(len(items), dtype=object)
+    found[:] = items
+    return found
 
 
 def _typed(texts: Sequence[str | None]) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,6 +30,8 @@ ANSWER = {
 
 #: A group's label: one value, or a tuple of them where there are several keys. Without groups there is one, ().
 Key = Hashable
+#: Rows in memory: their values, keys and ids.
+NumberedRows = tuple[NDArray[np.float64], Sequence[NDArray[Any]], NDArray[np.int64]]
 #: No sum of rows multiplied by this is too large for a float.
 _UNIT = 2.0**-60
 
@@ -118,6 +120,10 @@ class Engine(ABC):
     ) -> Iterator[tuple[Key, int, NDArray[np.float64]]]:
         """Yield the finite rows of each block of each group, one block at a time, in any order."""
 
+    @abstractmethod
+    def rows(self, query: Query) -> Iterator[NumberedRows]:
+        """Yield all rows with their keys and ids, some at a time, NULL as NaN; `tally` has been called."""
+
     def frame(self, columns: dict[str, list[Any]]) -> Any:
         """Return a table of the kind the data came in; columns that are not in `ANSWER` are keys."""
         import pyarrow as pa
@@ -129,6 +135,23 @@ class Engine(ABC):
     def key_type(self, name: str) -> Any:
         """Return the Arrow type of a key; None leaves it to Arrow."""
         return None
+
+
+def samples_of(
+    engine: Engine, query: Query, labels: Sequence[Key]
+) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
+    """Bring the first column of each group here, in the order of the ids, with these."""
+    found: list[list[tuple[Any, Any]]] = [[] for _ in labels]
+    for values, keys, ids in engine.rows(query):
+        for sample, label in zip(found, labels, strict=True):
+            mine = keys[0] == label if keys else slice(None)
+            sample.append((values[mine, 0], ids[mine]))
+    samples = []
+    for sample in found:
+        rows, ids = (np.concatenate(parts) for parts in zip(*sample, strict=True))
+        order = np.argsort(ids, kind="stable")  # an engine gives them in any order
+        samples.append((rows[order], ids[order]))
+    return samples
 
 
 class Lines(NamedTuple):

@@ -19,6 +19,7 @@ from outvote.tables.engine import (
     Engine,
     Key,
     Lines,
+    NumberedRows,
     Query,
     Tally,
     add_tallies,
@@ -105,14 +106,18 @@ class EagerEngine(Engine):
 
     def summaries(self, query: Query, n_blocks: Mapping[Key, int], seed: int) -> dict[Key, BlockSummary]:
         """Sum up the blocks of each group."""
-        parts = ((values, keys, self._ids(low, len(values))) for low, values, keys in self._chunks(query))
-        return summed_up(parts, n_blocks, seed)
+        return summed_up(self.rows(query), n_blocks, seed)
+
+    def rows(self, query: Query) -> Iterator[NumberedRows]:
+        """Yield all rows with their keys and ids."""
+        for low, values, keys in self._chunks(query):
+            yield values, keys, self._ids(low, len(values))
 
     def blocks(
         self, query: Query, n_blocks: Mapping[Key, int], seed: int
     ) -> Iterator[tuple[Key, int, NDArray[np.float64]]]:
         """Yield the rows of each block."""
-        parts = [(values, self._ids(low, len(values))) for low, values, _ in self._chunks(query)]
+        parts = [(values, ids) for values, _, ids in self.rows(query)]
         values, ids = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         keep = np.isfinite(values).all(axis=1)
         yield from by_block(values[keep], ids[keep], n_blocks[()], seed)
@@ -132,7 +137,7 @@ def narwhals_frame(columns: dict[str, list[Any]], schema: Mapping[str, Any], bac
 
 
 def summed_up(
-    parts: Iterable[tuple[NDArray[np.float64], Sequence[NDArray[Any]], NDArray[np.int64]]],
+    parts: Iterable[NumberedRows],
     n_blocks: Mapping[Key, int],
     seed: int,
 ) -> dict[Key, BlockSummary]:
@@ -142,7 +147,7 @@ def summed_up(
 
 
 def summary_of(
-    parts: Iterable[tuple[NDArray[np.float64], Sequence[NDArray[Any]], NDArray[np.int64]]],
+    parts: Iterable[NumberedRows],
     n_blocks: Mapping[Key, int],
     seed: int,
 ) -> BlockSummary | GroupedBlockSummary:
@@ -355,6 +360,13 @@ class LazyEngine(Engine):
         found = self._collected(self._finite(query))
         values = np.column_stack([found[_OURS.format(f"v{j}")].to_numpy() for j in range(len(query.columns))])
         yield from by_block(values, found[_OURS.format("id")].to_numpy().astype(np.int64), n_blocks[()], seed)
+
+    def rows(self, query: Query) -> Iterator[NumberedRows]:
+        """Yield all rows with their keys and ids; only the requested columns are read into memory."""
+        found = self._collected(self._prepared(query))
+        values = np.column_stack([numbers_of(found[_OURS.format(f"v{j}")]) for j in range(len(query.columns))])
+        keys = [labels_of(found[_OURS.format(f"k{j}")], name) for j, name in enumerate(query.by)]
+        yield values, keys, found[_OURS.format("id")].to_numpy().astype(np.int64)
 
     def frame(self, columns: dict[str, list[Any]]) -> Any:
         """Return an answer as a lazy frame of the same kind."""

@@ -43,7 +43,8 @@ def scan(
     Returns
     -------
     Scan
-        An object with `mean`, `difference`, `variance` and `u_statistic`. Rows are read when one of them is called.
+        An object with `mean`, `difference`, `tolerance`, `variance` and `u_statistic`. Rows are read when one of them
+        is called.
 
     Examples
     --------

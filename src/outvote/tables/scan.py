@@ -11,6 +11,7 @@ import numpy as np
 
 from outvote.blocks.partition import Rng
 from outvote.blocks.plan import BlockPlan
+from outvote.contamination import Adversary
 from outvote.data.arguments import per_sample
 from outvote.data.columns import refuse_all_text, refuse_text
 from outvote.data.files import check_name
@@ -21,12 +22,13 @@ from outvote.estimate.request import Allowed, Assumed, NBlocks, Request, per_col
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.scales import SpreadOfValues
 from outvote.estimate.summary import BlockSummary, conclude_summary, vote_on_summary
+from outvote.estimate.tolerance import Tolerance, tolerance
 from outvote.estimate.u_statistic import kernel_assumptions
 from outvote.estimate.voting import Part, conclude
 from outvote.estimate.voting import vote as let_vote
 from outvote.kernels import Kernel, kernel_of
 from outvote.kernels.variance import VARIANCE
-from outvote.tables.engine import ANSWER, Engine, Key, Query, Tally
+from outvote.tables.engine import ANSWER, Engine, Key, Query, Tally, samples_of
 from outvote.votes import Alternative, Terms
 
 _HEADS = tuple(ANSWER)[1:]
@@ -158,6 +160,54 @@ class Scan:
             n_out += summary.n_omitted + summary.n_found_corrupt
         names = f"a is {by} = {labels[0]!r}, b is {by} = {labels[1]!r}."
         return subtract(request, voted, relative=relative, n_omitted=n_out, detail=names + self._hash_note())
+
+    def tolerance(
+        self,
+        column: str,
+        by: str | None = None,
+        a: Any = None,
+        b: Any = None,
+        claim: str | None = None,
+        confidence: float = 0.95,
+        assume: Any = None,
+        contamination: Allowed = 0.01,
+        *,
+        adversary: Adversary = "oblivious",
+        nan_policy: NanPolicy = "raise",
+    ) -> Tolerance:
+        """Count the corrupt rows that a conclusion about a column survives, and name the rows that decide by their ids.
+
+        Parameters
+        ----------
+        column : str
+            The column to average; it is brought into memory.
+        by : str, optional
+            The column with the group of each row, if two groups are compared.
+        a, b : optional
+            Labels of the two groups, as for `difference`.
+        claim, confidence, assume, contamination, adversary, nan_policy
+            As for `outvote.tolerance`.
+
+        Returns
+        -------
+        Tolerance
+            `deciding` has row ids: those of `row_id`, or the numbers of the rows, from 0 on.
+        """
+        for argument, name in (("column", column), ("by", column if by is None else by)):
+            if not isinstance(name, str):
+                raise TypeError(f"{argument}={name!r} must be the name of one column")
+        query = self._query(column, by)
+        request = _request(contamination, confidence, "median", nan_policy, "two-sided", None, "auto", 1 + bool(by))
+        tallies = self._checked(query, request)
+        labels = ((),) if by is None else _two_labels(tallies, by, a, b)
+        rows, numbers = zip(*samples_of(self._engine, query, labels), strict=True)
+        found = tolerance(
+            *rows, claim=claim, confidence=confidence, assume=assume, contamination=contamination,
+            adversary=adversary, nan_policy=nan_policy,
+        )  # fmt: skip
+        if by is None:
+            return replace(found, deciding=tuple(int(numbers[0][i]) for i in found.deciding))
+        return replace(found, deciding=tuple((s, int(numbers[s][i])) for s, i in found.deciding))
 
     def variance(self, column: str, **options: Any) -> RobustEstimate:
         """Estimate the variance of a column; options as for `u_statistic`. The rows are not shuffled."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from outvote.votes.evidence.factors import Factor, Floats
+from outvote.votes.evidence.factors import Factor, Floats, sum_of_logs
 
 #: From so many rows on, about so many bins, and so many rows left out of them at either end: tails are far apart.
-_MANY_ROWS, _BINS, _ENDS = 50_000, 4096, 2048
+_MANY_ROWS, _BINS, _ENDS = 50_000, 2048, 1024
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,15 @@ class Bins:
             return np.minimum(np.maximum(x - high, -factor.depth), x - low)
 
         with np.errstate(over="ignore", invalid="ignore"):
+            total = self.size * sum_of_logs(factor.pay(least(self.mean)))
+            if factor.steepest is not None:
+                return total - factor.steepest * self._all_squares / 2
             left, right = least(self.low), least(self.high)
             steepest = np.maximum(np.abs(factor.slope(left)), np.abs(factor.slope(right)))
             smallest = np.minimum(factor.pay(left), factor.pay(right))
             smallest[(left < -factor.depth) & (right > -factor.depth)] = np.exp(factor.least)
-            loss = float(np.square(steepest / smallest) @ self.squares) / 2
-        return self.size * float(factor.logs(least(self.mean)).sum()) - loss
+            return total - float(np.square(steepest / smallest) @ self.squares) / 2
+
+    @cached_property
+    def _all_squares(self) -> float:
+        return float(self.squares.sum())

@@ -86,6 +86,11 @@ class Factor(ABC):
     def slope(self, y: Floats) -> Floats:
         """Return the derivative of `pay`, which rises with y."""
 
+    @property
+    def steepest(self) -> float | None:
+        """A bound on the square of the derivative of log(1 + λh); None if it takes more than the factor to say."""
+        return None
+
     def logs(self, y: Floats) -> Floats:
         """Return the logarithms of 1 + λh(y); infinite where no float is large enough."""
         with np.errstate(over="ignore", invalid="ignore"):
@@ -136,6 +141,11 @@ class VarianceFactor(Factor):
     def slope(self, y: Floats) -> Floats:
         """Return λ(1 + y/τ)."""
         return self.rate * (1 + y / self.depth)
+
+    @property
+    def steepest(self) -> float:
+        """A bound on the square of the derivative: that of p > 0 is at most 2·max(p'')·p, here 2λ/τ·p."""
+        return 2 * self.curvature
 
 
 @dataclass(frozen=True)
