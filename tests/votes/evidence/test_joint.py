@@ -79,6 +79,33 @@ def test_intervals_grow_with_the_corrupt_rows():
     assert all(one.low > two.low and one.high < two.high for one, two in itertools.pairwise(found)), widths
 
 
+@settings(deadline=None, max_examples=20)
+@given(seed=st.integers(0, 10**6), relative=st.booleans(), unknown=st.booleans())
+def test_intervals_are_nested_in_the_number_of_corrupt_rows(seed, relative, unknown):
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(8.0, size=rng.integers(30, 200)), rng.normal(rng.choice([1.0, 8.0, 60.0]), size=150)
+    a[0] = rng.choice([8.0, 1e6, -30.0])
+    both = [sample(x, 0) for x in (a, b)]
+    if unknown:
+        both = [Sample(one.rows, None, 2.0, Pairs.of(x, 0)) for one, x in zip(both, (a, b), strict=True)]
+    found = [difference_interval(*both, TERMS, together=t, relative=relative) for t in range(0, 14, 2)]
+    found = [one for one in found if not one.empty]
+    for one, two in itertools.pairwise(found):
+        assert two.low <= one.low + 1e-9 * abs(one.low)
+        assert two.high >= one.high - 1e-9 * abs(one.high)
+
+
+@pytest.mark.parametrize("ratio", [10.0, 3.0, 1.0, 0.5, 0.1, 0.0, -0.3])
+@pytest.mark.parametrize(("sd_a", "sd_b", "n_a", "n_b"), [(1.0, 1.0, 4000, 4000), (3.0, 1.0, 1000, 5000)])
+def test_ratios_of_any_size_are_nearly_as_narrow_as_known_to_be_possible(ratio, sd_a, sd_b, n_a, n_b):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(10.0, sd_a, n_a), rng.normal(10 * ratio, sd_b, n_b)
+    found = ov.difference(a, b, 0, assume=(ov.FiniteVariance(sd_a), ov.FiniteVariance(sd_b)), relative=True)
+    ideal = math.sqrt(2 * math.log(40)) * math.hypot(ratio * sd_a / math.sqrt(n_a), sd_b / math.sqrt(n_b)) / 10
+    assert found.interval.low <= ratio - 1 <= found.interval.high
+    assert found.interval.high - found.interval.low <= 2 * 1.25 * ideal
+
+
 def test_difference_is_narrower_than_two_intervals():
     rng = np.random.default_rng(0)
     for m, most in ((0, 0.72), (100, 0.9)):
