@@ -17,6 +17,7 @@ from outvote.data.rows import read
 from outvote.estimate.mean import mean
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.u_statistic import u_statistic
+from outvote.kernels.dominance import concordances
 from outvote.kernels.kendall import kendall
 from outvote.kernels.kernel import Kernel
 
@@ -33,6 +34,7 @@ _CONCORDANCE = Kernel(
     "concordance",
     columns=2,
     aligned_form=lambda stack: (1 + kendall(stack)) / 2,
+    row_sums_form=lambda z: [(len(z) - 1 + concordances(z[:, 0], z[:, 1])) / 2],
 )
 
 
@@ -141,7 +143,6 @@ def robust_auc(
     y_score: ArrayLike,
     *,
     contamination: Any = 0.01,
-    grid: Literal["full", "diagonal"] = "diagonal",
     **options: Any,
 ) -> RobustEstimate:
     """Estimate the probability that a clean positive row scores higher than a clean negative row; ties count half.
@@ -153,8 +154,8 @@ def robust_auc(
     contamination : float, int, tuple or Contamination
         How many of all rows may be corrupt; they may all be in one class. A tuple gives the number among the
         negative and among the positive rows.
-    grid, **options
-        As for :func:`outvote.u_statistic`.
+    **options
+        As for :func:`outvote.u_statistic`: `confidence`, `vote`, …
 
     Examples
     --------
@@ -176,7 +177,7 @@ def robust_auc(
         count = allowed.count(len(true))
         allowed = Contamination((count, count), allowed.adversary)
     negative, positive = score[true == classes[0]], score[true == classes[1]]
-    return u_statistic(negative, positive, kernel="auc", contamination=allowed, grid=grid, **options)
+    return u_statistic(negative, positive, kernel="auc", contamination=allowed, **options)
 
 
 def robust_concordance(y_true: ArrayLike, y_score: ArrayLike, **options: Any) -> RobustEstimate:

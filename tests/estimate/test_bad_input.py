@@ -150,11 +150,11 @@ def test_three_dimensions_raise(call, name):
 
 def test_too_few_rows_for_the_degree_raise():
     with pytest.raises(ValueError, match="degree 2 needs at least 2 rows, but the sample has 1"):
-        ov.u_statistic([1.0], kernel="gini", contamination=0)
+        ov.u_statistic([1.0], kernel="gini", contamination=0, vote="median")
     with pytest.raises(ValueError, match="degree 2 needs at least 2 rows, but sample 2 has 1"):
-        ov.u_statistic(GOOD, [1.0], kernel="energy", contamination=0)
+        ov.u_statistic(GOOD, [1.0], kernel="energy", contamination=0, vote="median")
     with pytest.raises(ValueError, match="degree 3 needs at least 3 rows, but the sample has 2"):
-        ov.u_statistic([1.0, 2.0], kernel=ov.Kernel(lambda a, b, c: a + b + c, 3), contamination=0)
+        ov.u_statistic([1.0, 2.0], kernel=ov.Kernel(lambda a, b, c: a + b + c, 3), contamination=0, vote="median")
 
 
 # --- contamination --------------------------------------------------------------------------------------
@@ -202,20 +202,20 @@ def test_contamination_too_large_for_pairs_raises():
     with pytest.raises(
         ValueError, match=r"contamination=0\.3 asks for .* blocks of at least 2 rows, but there are 40"
     ) as caught:
-        ov.u_statistic(GOOD, kernel="variance", contamination=0.3)
+        ov.u_statistic(GOOD, kernel="variance", contamination=0.3, vote="median")
     largest = int(str(caught.value).split("for pairs here is ")[1].split(" rows")[0])
-    assert ov.u_statistic(GOOD, kernel="variance", contamination=largest).plan.holds
+    assert ov.u_statistic(GOOD, kernel="variance", contamination=largest, vote="median").plan.holds
     with pytest.raises(ValueError, match=f"contamination={largest + 1} asks for"):
-        ov.u_statistic(GOOD, kernel="variance", contamination=largest + 1)
+        ov.u_statistic(GOOD, kernel="variance", contamination=largest + 1, vote="median")
 
 
 def test_contamination_too_large_for_two_samples_raises():
     with pytest.raises(ValueError, match=r"contamination=15 asks for .* in each sample") as caught:
-        ov.u_statistic(GOOD, GOOD, kernel="auc", contamination=15)
+        ov.u_statistic(GOOD, GOOD, kernel="auc", contamination=15, vote="median")
     largest = int(str(caught.value).split("here is ")[1].split(" rows")[0])
-    assert ov.u_statistic(GOOD, GOOD, kernel="auc", contamination=largest).plan.holds
+    assert ov.u_statistic(GOOD, GOOD, kernel="auc", contamination=largest, vote="median").plan.holds
     with pytest.raises(ValueError, match="asks for"):
-        ov.u_statistic(GOOD, GOOD, kernel="auc", contamination=largest + 1)
+        ov.u_statistic(GOOD, GOOD, kernel="auc", contamination=largest + 1, vote="median")
 
 
 # --- blocks ------------------------------------------------------------------------------------------------

@@ -318,7 +318,7 @@ def test_kernels_of_two_columns_raise(name):
 def test_errors_of_vector_kernels_get_a_note():
     kernel = ov.Kernel(lambda z, w: z[0] * w[0], 2, name="first")
     with pytest.raises((IndexError, TypeError)) as caught:
-        ov.u_statistic(rows(40, 4), kernel=kernel, axis=0)
+        ov.u_statistic(rows(40, 4), kernel=kernel, axis=0, vote="median")
     assert "kernel 'first' is given numbers, not vectors" in caught.value.__notes__[0]
 
 

@@ -32,7 +32,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def grid():
-    return ov.u_statistic(normal(100), normal(80, seed=1), kernel="auc", contamination=(2, 1), rng=0)
+    return ov.u_statistic(normal(100), normal(80, seed=1), kernel="auc", contamination=(2, 1), vote="median", rng=0)
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +203,7 @@ def test_plain_average_of_huge_rows_does_not_warn():
     x[:2] = 1.7e308
     result = ov.mean(x, contamination=2, rng=0, vote="median")
     assert result.plain == pytest.approx(2 * (1.7e308 / 100), rel=0.2)
-    assert ov.u_statistic(x, kernel="variance", contamination=2, rng=0).plain == math.inf
+    assert ov.u_statistic(x, kernel="variance", contamination=2, rng=0, vote="median").plain == math.inf
 
 
 # --- HTML ----------------------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def test_to_dict_replaces_infinities_by_none(mean):
     assert data["high"] is None
     x = normal(100)
     x[0] = 1.7e308
-    data = strict(ov.u_statistic(x, kernel="variance", contamination=1, rng=0))
+    data = strict(ov.u_statistic(x, kernel="variance", contamination=1, rng=0, vote="median"))
     assert data["block_values"].count(None) == 1
 
 

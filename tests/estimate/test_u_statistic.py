@@ -77,7 +77,7 @@ def test_kendall_and_auc_agree_with_scipy():
 
 def test_kernel_of_degree_one_equals_the_mean():
     z = normal(100)
-    result = ov.u_statistic(z, kernel=ov.Kernel(lambda a: a, 1, name="row"), contamination=3, rng=0)
+    result = ov.u_statistic(z, kernel=ov.Kernel(lambda a: a, 1, name="row"), contamination=3, rng=0, vote="median")
     assert result.estimate == pytest.approx(ov.mean(z, contamination=3, rng=0, vote="median").estimate)
     assert result.statistic == "row"
 
@@ -198,10 +198,10 @@ def test_input_is_not_modified():
 @pytest.mark.parametrize("name", ["variance", "gini", "wilcoxon"])
 def test_corrupt_rows_at_the_largest_float_affect_their_blocks_only(name):
     z = normal(200)
-    clean = ov.u_statistic(z, kernel=name, contamination=5, rng=0)
+    clean = ov.u_statistic(z, kernel=name, contamination=5, rng=0, vote="median")
     spoiled = z.copy()
     spoiled[:3], spoiled[3:5] = 1.79e308, -1.79e308
-    found = ov.u_statistic(spoiled, kernel=name, contamination=5, rng=0)
+    found = ov.u_statistic(spoiled, kernel=name, contamination=5, rng=0, vote="median")
     hit = np.unique(draw("random", 200, found.plan.n_blocks, 0).labels[:5])
     others = np.setdiff1d(np.arange(found.plan.n_blocks), hit)
     np.testing.assert_allclose(found.block_values[others], clean.block_values[others], rtol=1e-13)
@@ -299,8 +299,8 @@ def test_three_samples():
 def test_samples_of_different_precision():
     x, y = normal(60).astype(np.float32), normal(50, seed=1)
     for name in ("mann-whitney", "auc", "energy", "mmd"):
-        found = ov.u_statistic(x, y, kernel=name, contamination=1, rng=0)
-        wide = ov.u_statistic(x.astype(np.float64), y, kernel=name, contamination=1, rng=0)
+        found = ov.u_statistic(x, y, kernel=name, contamination=1, rng=0, vote="median")
+        wide = ov.u_statistic(x.astype(np.float64), y, kernel=name, contamination=1, rng=0, vote="median")
         assert found.estimate == wide.estimate
 
 
@@ -310,15 +310,22 @@ def test_samples_of_different_precision():
 def test_nan_policies_apply_per_sample():
     x, y = normal(60), normal(50, seed=1)
     holed_x, holed_y = np.insert(x, [3, 9], np.nan), np.insert(y, 7, np.nan)
-    omitted = ov.u_statistic(holed_x, holed_y, kernel="auc", contamination=(3, 2), nan_policy="omit", rng=0)
-    assert omitted.estimate == ov.u_statistic(x, y, kernel="auc", contamination=(3, 2), rng=0).estimate
+    omitted = ov.u_statistic(
+        holed_x, holed_y, kernel="auc", contamination=(3, 2), nan_policy="omit", rng=0, vote="median"
+    )
+    assert omitted.estimate == ov.u_statistic(x, y, kernel="auc", contamination=(3, 2), rng=0, vote="median").estimate
     assert omitted.n_omitted == 3
-    corrupt = ov.u_statistic(holed_x, holed_y, kernel="auc", contamination=(3, 2), nan_policy="corrupt", rng=0)
+    corrupt = ov.u_statistic(
+        holed_x, holed_y, kernel="auc", contamination=(3, 2), nan_policy="corrupt", rng=0, vote="median"
+    )
     filled_x, filled_y = np.insert(x, [3, 9], np.median(x)), np.insert(y, 7, np.median(y))
-    assert corrupt.estimate == ov.u_statistic(filled_x, filled_y, kernel="auc", contamination=(3, 2), rng=0).estimate
+    assert (
+        corrupt.estimate
+        == ov.u_statistic(filled_x, filled_y, kernel="auc", contamination=(3, 2), rng=0, vote="median").estimate
+    )
     assert corrupt.plan.n_corrupt == (3, 2)
     with pytest.raises(ValueError, match=r"sample 2 has NaN .* in 1 rows, more than the 0 corrupt rows"):
-        ov.u_statistic(holed_x, holed_y, kernel="auc", contamination=(3, 0), nan_policy="corrupt")
+        ov.u_statistic(holed_x, holed_y, kernel="auc", contamination=(3, 0), nan_policy="corrupt", vote="median")
 
 
 @pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
@@ -375,4 +382,4 @@ def test_jobs_follow_the_joblib_context():
 @pytest.mark.parametrize("n_jobs", [0, 1.5, "2", True])
 def test_invalid_number_of_jobs_raises(n_jobs):
     with pytest.raises(ValueError, match="n_jobs="):
-        ov.u_statistic(np.arange(50.0), kernel="gini", n_jobs=n_jobs)
+        ov.u_statistic(np.arange(50.0), kernel="gini", n_jobs=n_jobs, vote="median")

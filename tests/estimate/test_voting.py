@@ -148,16 +148,18 @@ def test_projection_variances_of_a_kernel_certify_it():
     gaussian_variance = ov.Kernel(
         lambda z, w: (z - w) ** 2 / 2, degrees=2, vectorized=True, zetas=(0.5 * 16, 2 * 16), name="variance of N(3, 4)"
     )
-    r = ov.u_statistic(X, kernel=gaussian_variance, contamination=20, rng=0)
+    r = ov.u_statistic(X, kernel=gaussian_variance, contamination=20, rng=0, vote="median")
     assert r.certificate.provenance == "certified"
-    loose = ov.u_statistic(X, kernel="variance", contamination=20, assume=ov.FiniteVariance(32**0.5), rng=0)
+    loose = ov.u_statistic(
+        X, kernel="variance", contamination=20, assume=ov.FiniteVariance(32**0.5), rng=0, vote="median"
+    )
     assert r.radius < loose.radius
     two = ov.Kernel(lambda x, y: y - x, degrees=(1, 1), vectorized=True, zetas={(1, 0): 4.0, (0, 1): 4.0, (1, 1): 8.0})
     assert ov.u_statistic(X, Y, kernel=two, grid="diagonal", rng=0).certificate.provenance == "certified"
 
 
 def test_unbounded_kernels_have_plug_in_radii():
-    r = ov.u_statistic(X, kernel="variance", contamination=20, rng=0)
+    r = ov.u_statistic(X, kernel="variance", contamination=20, rng=0, vote="median")
     assert r.certificate.provenance == "plug-in"
     unit = certified_radius(
         n_blocks=r.plan.n_blocks, n_corrupt=20, block_size=1, confidence=0.95, assume=ov.FiniteVariance(1.0)

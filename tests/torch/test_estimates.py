@@ -160,9 +160,9 @@ def test_kernels_without_a_tensor_form_raise_on_a_device(monkeypatch):
     monkeypatch.setattr(arrays, "on_device", arrays.is_tensor)
     mine = ov.Kernel(lambda a, b: max(a, b), degrees=2)
     with pytest.raises(TypeError, match=r"has no form for tensors on cpu: pass x.cpu\(\), or one of 'variance'"):
-        ov.u_statistic(torch.arange(50.0), kernel=mine, contamination=1)
+        ov.u_statistic(torch.arange(50.0), kernel=mine, contamination=1, vote="median")
     with pytest.raises(TypeError, match="the samples are on cpu and the host"):
-        ov.u_statistic(torch.arange(50.0), np.arange(50.0), kernel="auc", contamination=1)
+        ov.u_statistic(torch.arange(50.0), np.arange(50.0), kernel="auc", contamination=1, vote="median")
 
 
 def root_of_range(*slots):
@@ -183,7 +183,7 @@ def test_user_kernel_without_a_tensor_form_raises_on_a_device(name, monkeypatch)
     own = replace(KERNELS[name], function=root_of_range, tensor_form=None, tensor_grid_form=None)
     samples = [torch.tensor(rows(200, 2) if own.columns == 2 else rows(200)) for _ in own.degrees]
     with pytest.raises(TypeError, match=rf"kernel '{name}' has no form for tensors on cpu: pass x.cpu\(\), or one of"):
-        ov.u_statistic(*samples, kernel=own, contamination=1)
+        ov.u_statistic(*samples, kernel=own, contamination=1, vote="median")
 
 
 @pytest.mark.parametrize("grid", ["full", "diagonal"])
@@ -264,7 +264,7 @@ def test_estimate_of_a_long_tensor(monkeypatch, n_blocks, remainder, vote):
 @pytest.mark.parametrize("kind", ["random", "hash", "contiguous"])
 @pytest.mark.parametrize("name", ["variance", "gini", "wilcoxon"])
 def test_u_statistics_of_columns_equal_numpy(where, name, kind):
-    found = check_same(ov.u_statistic, rows(300, 4), kernel=name, axis=0, partition=kind)
+    found = check_same(ov.u_statistic, rows(300, 4), kernel=name, axis=0, partition=kind, vote="median")
     assert isinstance(found.estimate, torch.Tensor)
     assert found.estimate.shape == (4,)
     assert found.block_values.shape[1:] == (4,)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,8 +17,9 @@ from outvote.contamination import Contamination
 from outvote.data.arguments import check_choice
 from outvote.data.missing import NanPolicy
 from outvote.data.rows import read_columns, read_rows
-from outvote.data.tensors import is_tensor
+from outvote.data.tensors import is_tensor, to_host
 from outvote.estimate.block_values import column_values, deal_samples, kernel_values
+from outvote.estimate.complete import KernelRows, complete_u_statistic, u_statistic_by_evidence
 from outvote.estimate.levels import agree
 from outvote.estimate.request import Allowed, Assumed, NBlocks, Request, distinct, per_column
 from outvote.estimate.result import RobustEstimate, placed_like
@@ -26,7 +27,7 @@ from outvote.estimate.scales import SpreadOfValues
 from outvote.estimate.voting import Part, conclude
 from outvote.estimate.voting import vote as let_vote
 from outvote.kernels import Kernel, kernel_of
-from outvote.votes import Alternative
+from outvote.votes import Alternative, KernelVote
 
 #: Block values that the result of several columns keeps on the full grid: 32 MB.
 _KEPT = 2**22
@@ -40,20 +41,23 @@ def u_statistic(
     contamination: Allowed | Literal["auto"] = 0.01,
     confidence: float = 0.95,
     assume: Any = None,
-    vote: str = "median",
+    vote: str = "auto",
     n_blocks: NBlocks = "auto",
     partition: PartitionKind = "random",
-    grid: Literal["full", "diagonal"] = "full",
+    grid: Literal["full", "diagonal"] | None = None,
     nan_policy: NanPolicy = "raise",
     rng: Rng = None,
-    remainder: Remainder = "drop",
+    remainder: Remainder | None = None,
     alternative: Alternative = "two-sided",
     max_contamination: float | Contamination = 0.1,
     n_jobs: int | None = None,
     axis: int | None = None,
     simultaneous: bool = False,
 ) -> RobustEstimate:
-    """Estimate E h(Z_1, …, Z_d) by the median of U-statistics on blocks (MoU, MoU₂, …).
+    """Estimate E h(Z_1, …, Z_d), the mean of a kernel over tuples of clean rows.
+
+    Kernels with bounds by the statistic of all rows and what deleting rows can make of it; others by evidence of their
+    values on disjoint tuples; with ``vote="median"``, the paper's, by the median of U-statistics on blocks (MoU, MoU₂).
 
     Parameters
     ----------
@@ -65,13 +69,18 @@ def u_statistic(
         ``"mmd"``, ``"energy"``, or your own `Kernel`.
     contamination : float, int, tuple or Contamination
         How many rows may be corrupt, for all samples or one for each.
-    confidence, assume, vote, partition, nan_policy, rng, remainder, alternative, max_contamination
-        As for `mean`; `assume` speaks of the kernel's values on clean rows. The soft and the clipped vote need
-        independent blocks: one sample, or the diagonal.
+    confidence, assume, partition, nan_policy, rng, remainder, alternative, max_contamination
+        As for `mean`; `assume` speaks of the kernel's values on clean rows.
+    vote : {"auto", "complete", "evidence", "median", "soft", "clipped"}
+        "complete" is for kernels with bounds: no blocks and no seed. "evidence" is for others. "median", "soft" and
+        "clipped" are votes of blocks; the soft and the clipped one need independent blocks: one sample, or the
+        diagonal. "auto" is complete where bounds are known; the vote of blocks with the smallest radius where `zetas`
+        are; evidence elsewhere; and the median where `n_blocks`, `partition`, `remainder` or `grid` ask for blocks.
     n_blocks : "auto", int or tuple of int
         Number of blocks (K), or one for each sample (K_X, K_Y).
-    grid : {"full", "diagonal"}
-        For several samples: every combination of blocks votes (MoU₂), or the k-th blocks together.
+    grid : {"full", "diagonal"}, optional
+        For several samples and votes of blocks: every combination of blocks votes (MoU₂; the default), or the k-th
+        blocks together.
     n_jobs : int or None
         Blocks are evaluated in so many joblib jobs; -1 takes all processors, None one, or as many as the surrounding
         ``joblib.parallel_config`` says. Beyond rounding, the numbers do not depend on it.
@@ -116,16 +125,58 @@ def u_statistic(
     if not samples:
         raise TypeError("u_statistic needs at least one sample")
     named = kernel_of(kernel)
-    check_choice("grid", grid, Literal["full", "diagonal"])
+    check_choice("grid", grid or "full", Literal["full", "diagonal"])
     request = Request.read(
-        contamination, confidence, vote=vote, n_blocks=n_blocks, n_samples=len(samples), partition=partition,
-        remainder=remainder, nan_policy=nan_policy, alternative=alternative, rng=rng,
+        contamination, confidence, vote=vote, votes=KernelVote, n_blocks=n_blocks, n_samples=len(samples),
+        partition=partition, remainder=remainder, nan_policy=nan_policy, alternative=alternative, rng=rng,
         max_contamination=max_contamination,
     )  # fmt: skip
     sampled = _read_samples(samples, axis, named)
     assumed = kernel_assumptions(assume, sampled.n_columns, named)
-    task = _Task(sampled, named, assumed, grid, n_jobs, simultaneous)
-    return placed_like(agree(request, [len(rows) for rows in sampled.rows], task.run), samples[0])
+    way = _way(request, named, assumed, blocks=grid is not None)
+    if way == "blocks":
+        request = request.with_blocks() if request.by_blocks or grid is not None else request
+        task = _Task(sampled, named, assumed, grid or "full", n_jobs, simultaneous)
+    run = task.run if way == "blocks" else _without_blocks(sampled, named, assumed, request, way, simultaneous)
+    return placed_like(agree(request, [len(rows) for rows in sampled.rows], run), samples[0])
+
+
+def _way(request: Request, kernel: Kernel, assumed: Assumed, *, blocks: bool) -> str:
+    """Return how the statistic is estimated: "complete", "evidence" or "blocks"."""
+    bounded = all(isinstance(one, Bounded) for one in assumed)
+    if request.vote in ("complete", "evidence") and (blocks or request.by_blocks):
+        raise ValueError(
+            f"vote={request.vote!r} has no blocks: leave out n_blocks, partition, remainder and grid, or take "
+            "vote='median'"
+        )
+    if request.vote == "complete" and not bounded:
+        raise ValueError(
+            f"vote='complete' needs a kernel with bounds, and kernel {kernel.name!r} has none: give "
+            "assume=Bounded(low, high), or take vote='evidence'"
+        )
+    if request.vote == "evidence" and bounded:
+        raise ValueError("vote='evidence' is for kernels without bounds: vote='complete' is narrower here")
+    if request.vote != "auto" or request.by_blocks or blocks:
+        return request.vote if request.vote in ("complete", "evidence") else "blocks"
+    zetas = any(isinstance(one, FiniteVariance) and one.zetas is not None for one in assumed)
+    return "complete" if bounded else "blocks" if zetas else "evidence"
+
+
+def _without_blocks(
+    sampled: _Samples, kernel: Kernel, assumed: Assumed, request: Request, way: str, simultaneous: bool
+) -> Callable[[Request], RobustEstimate]:
+    """Return what estimates without blocks, for a known contamination; what does not depend on it is done once."""
+    names = [_sample_name(s, len(sampled.rows)) for s in range(len(sampled.rows))]
+    samples = KernelRows.read([to_host(rows) for rows in sampled.rows], names, request)
+    kernel.check([sample[:, 0] for sample in samples.rows] if sampled.shape else samples.rows)
+    parts = len(assumed) if simultaneous else 1
+    estimate = complete_u_statistic if way == "complete" else u_statistic_by_evidence
+
+    def run(one: Request) -> RobustEstimate:
+        found = estimate(samples, kernel, assumed, one, one.terms.shared(parts), names, sampled.shape)
+        return replace(found, names=sampled.names)
+
+    return run
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote import _numba
+from outvote.kernels.dominance import concordances
 from outvote.kernels.kernel import Kernel, torch_function
 from outvote.kernels.stacks import Counts, Stack, Values, batches, n_pairs
 
@@ -142,4 +143,5 @@ KENDALL = Kernel(
     columns=2,
     aligned_form=kendall,
     tensor_form=torch_function("kendall"),
+    row_sums_form=lambda z: [concordances(z[:, 0], z[:, 1]).astype(np.float64)],
 )

@@ -62,6 +62,13 @@ class Kernel:
         Computes the values from the number of rows of each block and its sum of squares around the block mean.
     tensor_form, tensor_grid_form : callable, optional
         Like `aligned_form` and `grid_form`, on tensors that stay on their device.
+    rises : tuple of int, optional
+        For rows of numbers: 1 where the kernel rises with the rows of a sample, -1 where it falls.
+    row_sums_form : callable, optional
+        Of all rows of each sample: the sums of the kernel over the pairs of each row.
+    deleted_form : callable, optional
+        Of all rows of each sample and numbers of rows to delete: the U-statistic, and its least and largest value over
+        all deletions.
 
     Examples
     --------
@@ -86,6 +93,9 @@ class Kernel:
     moment_form: Callable[[Counts, Values], Values] | None = None
     tensor_form: Callable[..., Any] | None = None
     tensor_grid_form: Callable[..., Any] | None = None
+    rises: tuple[int, ...] | None = None
+    row_sums_form: Callable[..., list[Values]] | None = None
+    deleted_form: Callable[..., tuple[float, float, float]] | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.function):

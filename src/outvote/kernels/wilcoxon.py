@@ -33,4 +33,5 @@ WILCOXON = Kernel(
     columns=1,
     aligned_form=wilcoxon,
     tensor_form=torch_function("wilcoxon"),
+    rises=(1,),
 )

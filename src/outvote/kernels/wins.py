@@ -41,6 +41,32 @@ def wins_counts(x: Stack, y: Stack, below: int) -> AnyCounts:
     return _count_grid(x, y, below) if x.ndim == 2 else _count_grids(x, y, below)
 
 
+def deleted_wins(x: Values, y: Values, n_x: int, n_y: int, below: int) -> tuple[float, float, float]:
+    """Return the share of pairs that y wins, and its least and largest value if `n_x` rows of x and `n_y` of y go.
+
+    It is least without the smallest rows of x and the largest of y, whose pairs y wins whatever the others are.
+    """
+    x, y = np.sort(x), np.sort(y)
+    first = np.searchsorted(x, y)  # how many rows of x each row of y beats
+    last = first
+    if len(x) and np.equal(x[np.minimum(first, len(x) - 1)], y).any():
+        last = np.searchsorted(x, y, side="right")  # and those it ties with
+    kept_x, kept_y = len(x) - n_x, len(y) - n_y
+
+    def share(beaten: NDArray[Any], up_to: NDArray[Any], pairs: int) -> float:
+        counts = int(up_to.sum()) + ((below - 1) * int(beaten.sum()) if below > 1 else 0)
+        return counts / (below * pairs) if pairs > 0 else float("nan")
+
+    def both(change: Callable[[NDArray[Any]], NDArray[Any]], rows: slice, pairs: int) -> float:
+        beaten = change(first[rows])
+        return share(beaten, beaten if last is first else change(last[rows]), pairs)
+
+    whole = share(first, last, len(x) * len(y))
+    low = both(lambda counts: np.maximum(counts - n_x, 0), slice(0, max(kept_y, 0)), kept_x * kept_y)
+    high = both(lambda counts: np.minimum(counts, kept_x), slice(n_y, None), kept_x * kept_y)
+    return whole, low, high
+
+
 def _count_aligned(x: Stack, y: Stack, below: int) -> Counts:
     (n_blocks, n_x), n_y = x.shape, y.shape[1]
     if compiled := _numba.compiled(5e-8 * n_blocks * (n_x + n_y)):
@@ -183,6 +209,8 @@ def _kernel(function: Callable[[Any, Any], Any], name: str, below: int) -> Kerne
         count_unit=1 / below,
         tensor_form=torch_function("wins", below=below),
         tensor_grid_form=torch_function("wins_grid", below=below),
+        rises=(-1, 1),
+        deleted_form=partial(deleted_wins, below=below),
     )
 
 

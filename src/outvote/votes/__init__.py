@@ -1,7 +1,7 @@
 """Votes: compute one estimate from the block values, and bound its error."""
 
 from outvote.contamination import Adversary
-from outvote.votes.ballots import Ballot, BlockVote, VoteName, at_size, ballot, best_vote
+from outvote.votes.ballots import Ballot, BlockVote, KernelVote, VoteName, at_size, ballot, best_vote
 from outvote.votes.binomial import log_binomial_tail, p_star
 from outvote.votes.clipped import ClippedTuning, clipped_tuning, clipped_vote
 from outvote.votes.grid import grid_p_star, grid_radius, grid_threshold
@@ -25,6 +25,7 @@ __all__ = [
     "Ballot",
     "BlockVote",
     "ClippedTuning",
+    "KernelVote",
     "Layout",
     "SoftTuning",
     "Terms",

@@ -21,6 +21,7 @@ from outvote.votes.terms import Layout, Terms
 #: Votes of blocks; "auto" takes the smallest certified radius.
 BlockVote = Literal["median", "soft", "clipped", "auto"]
 VoteName = Literal["evidence", "median", "soft", "clipped", "auto"]
+KernelVote = Literal["complete", "evidence", "median", "soft", "clipped", "auto"]
 
 #: Up to this many rows every row votes; with more rows, blocks vote, which is faster.
 _EVERY_ROW_VOTES_UP_TO = 2**20

@@ -12,7 +12,7 @@ from outvote.votes.evidence.interval import (
     scale_of,
 )
 from outvote.votes.evidence.proportion import proportion_interval
-from outvote.votes.evidence.rows import SortedRows
+from outvote.votes.evidence.rows import SeveralRows, SortedRows
 from outvote.votes.evidence.scale import (
     Pairs,
     central_sd,
@@ -28,6 +28,7 @@ __all__ = [
     "EvidenceInterval",
     "Pairs",
     "Sample",
+    "SeveralRows",
     "SortedRows",
     "central_sd",
     "contradicts",

@@ -11,6 +11,8 @@ from outvote.votes.evidence.factors import Factor, Floats, sum_of_logs
 
 #: From so many rows on, about so many bins, and so many rows left out of them at either end: tails are far apart.
 _MANY_ROWS, _BINS, _ENDS = 50_000, 2048, 1024
+#: A loss of log evidence so small that it is not worth looking at each bin.
+_LITTLE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -95,13 +97,15 @@ class Bins:
 
         with np.errstate(over="ignore", invalid="ignore"):
             total = self.size * sum_of_logs(factor.pay(least(self.mean)))
-            if factor.steepest is not None:
-                return total - factor.steepest * self._all_squares / 2
+            loss = factor.bend * self._all_squares / 2
+            if loss <= _LITTLE:
+                return total - loss
             left, right = least(self.low), least(self.high)
             steepest = np.maximum(np.abs(factor.slope(left)), np.abs(factor.slope(right)))
             smallest = np.minimum(factor.pay(left), factor.pay(right))
             smallest[(left < -factor.depth) & (right > -factor.depth)] = np.exp(factor.least)
-            return total - float(np.square(steepest / smallest) @ self.squares) / 2
+            each = np.minimum(np.square(steepest / smallest), factor.bend)
+            return total - float(each[self.squares > 0] @ self.squares[self.squares > 0]) / 2
 
     @cached_property
     def _all_squares(self) -> float:

@@ -87,9 +87,9 @@ class Factor(ABC):
         """Return the derivative of `pay`, which rises with y."""
 
     @property
-    def steepest(self) -> float | None:
-        """A bound on the square of the derivative of log(1 + λh); None if it takes more than the factor to say."""
-        return None
+    def bend(self) -> float:
+        """The second derivative of log(1 + λh) is nowhere below the negative of this; infinite if unknown."""
+        return math.inf
 
     def logs(self, y: Floats) -> Floats:
         """Return the logarithms of 1 + λh(y); infinite where no float is large enough."""
@@ -143,9 +143,9 @@ class VarianceFactor(Factor):
         return self.rate * (1 + y / self.depth)
 
     @property
-    def steepest(self) -> float:
-        """A bound on the square of the derivative: that of p > 0 is at most 2·max(p'')·p, here 2λ/τ·p."""
-        return 2 * self.curvature
+    def bend(self) -> float:
+        """An eighth of `curvature`, which is multiplied by (1 - w)/(1 + w)², w = (y + τ)²·λ/(2τ - λτ²)."""
+        return self.curvature / 8
 
 
 @dataclass(frozen=True)

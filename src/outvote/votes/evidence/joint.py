@@ -6,7 +6,7 @@ is ruled out must be for every u that a's own interval leaves. That interval has
 
 Between two values of u, h apart, the least evidence is at most `n·curvature·h²/8` below the smaller one: a sum of
 logarithms is above its chord less that much, whichever rows are dropped. Twice as much is subtracted, and cells of u
-are halved from fixed points on, so that a smaller set of u's always leaves at least as much evidence.
+end at fixed points, so that a smaller set of u's always leaves at least as much evidence.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Joint:
         How many rows of both may be dropped, wherever they are; None if each sample has its own number.
     turned : int
         -1 if the rows of `a` are those with their signs changed, else 1.
-    ratios : tuple of float, optional
-        For ratios: between which numbers they are.
+    ratio : float or None
+        For ratios: the largest one, by size, of their cell.
     """
 
     a: SortedRows
@@ -82,7 +82,7 @@ class Joint:
     span: tuple[float, float]
     together: int | None = None
     turned: int = -1
-    ratios: tuple[float, float] | None = None
+    ratio: float | None = None
 
     def lower_end(self, price: float) -> tuple[float, float]:
         """Return a number below which every difference is ruled out, and where the search began."""
@@ -94,14 +94,13 @@ class Joint:
             lambda bottom, top: self.least(bottom, top) - price, middle, math.hypot(*steps), lambda end: False
         )
 
-    def lowest_ratio(self, price: float, high: float) -> float:
-        """Return a number such that every ratio from the lowest one to it is ruled out; `high` if all up to it are."""
-        assert self.ratios is not None
-        end = self.ratios[0]
+    def lowest_ratio(self, price: float, low: float, high: float) -> float:
+        """Return a number such that every ratio from `low` to it is ruled out; `high` if all up to it are."""
+        end = low
         for _ in range(2 * self._possible):  # the second time starts close to the end, and loses next to nothing
             if self.least(end, high) >= price:
                 return high
-            end = moved_up(lambda low, top: self.least(low, top) - price, end, high, 1e-10 * (high - self.ratios[0]))
+            end = moved_up(lambda bottom, top: self.least(bottom, top) - price, end, high, 1e-10 * (high - low))
         return end
 
     def rules_out_below(self, price: float, value: float, start: float) -> bool:
@@ -113,24 +112,23 @@ class Joint:
     def least(self, bottom: float, top: float) -> float:
         """Return a lower bound on the log evidence against all values from bottom to top, whatever mean(a) is."""
         logs = []
-        for pair, (means, cost), of_a in zip(self.pairs, self._means_of_a, self._of_a, strict=True):
+        means = self._means_of_a
+        for pair, of_a in zip(self.pairs, self._of_a, strict=True):
             at = zip(means.tolist(), of_a, strict=True)
             values = np.array([self._product(pair, u, bottom, top, known) for u, known in at])
             least = np.minimum(values[:-1], values[1:]) - self._bend(pair) * np.diff(means) ** 2 / 4
-            logs.append(least - cost + math.log(pair[0].weight))
-        if len(logs) == 1:
-            return float(logs[0].min())
-        return float(np.min(np.logaddexp.reduce(np.array(np.broadcast_arrays(*logs)), axis=0)))
+            logs.append(least + math.log(pair[0].weight))
+        return float(np.min(logs[0] if len(logs) == 1 else np.logaddexp.reduce(np.array(logs), axis=0)))
 
     def strongest(self, value: float) -> tuple[float, Pair]:
         """Return the mean of a, and the pair of factors, that decide whether a value is ruled out."""
-        means = np.unique(np.concatenate([one for one, _ in self._means_of_a])).tolist()
         found = []
-        for pair in self.pairs:
-            logs = [self._product(pair, u, value, value, self._log_parts(pair[0], u)) for u in means]
-            found.append(np.array(logs) + math.log(pair[0].weight))
-        where = int(np.argmin(np.logaddexp.reduce(np.array(found), axis=0)))
-        return means[where], self.pairs[int(np.argmax(np.array(found)[:, where]))]
+        for pair, of_a in zip(self.pairs, self._of_a, strict=True):
+            at = zip(self._means_of_a.tolist(), of_a, strict=True)
+            found.append([self._product(pair, u, value, value, known) + math.log(pair[0].weight) for u, known in at])
+        table = np.array(found)
+        where = int(np.argmin(np.logaddexp.reduce(table, axis=0)))
+        return float(self._means_of_a[where]), self.pairs[int(np.argmax(table[:, where]))]
 
     @property
     def _possible(self) -> bool:
@@ -139,28 +137,22 @@ class Joint:
         return enough and math.isfinite(self.span[1] - self.span[0])
 
     @cached_property
-    def _means_of_a(self) -> list[tuple[Floats, float]]:
-        """For each pair of factors the ends of cells of mean(a), and what they cost."""
+    def _means_of_a(self) -> Floats:
+        """The ends of cells of mean(a)."""
         low, high = self.span
-        ends = np.array([low, high])
-        bends = [self._bend(pair) * (high - low) ** 2 / 4 for pair in self.pairs]
-        cells = ends
-        if max(bends) > _CELL_COST:
-            most = _MOST_CELLS if self.a.n_rows + self.b.n_rows <= _MANY_ROWS else _FEW_CELLS
-            width = (high - low) * math.sqrt(_CELL_COST / max(bends))
-            cells = _cells(low, high, self.turned * self.a.middle, width, most)
-        return [(ends, 0.0) if bend <= _CELL_COST else (cells, _CELL_COST) for bend in bends]
+        most = _MOST_CELLS if self.a.n_rows + self.b.n_rows <= _MANY_ROWS else _FEW_CELLS
+        width = 2 * math.sqrt(_CELL_COST / max(map(self._bend, self.pairs)))
+        return _cells(low, high, self.turned * self.a.middle, width, most)
 
     def _bend(self, pair: Pair) -> float:
         """Return a bound on the second derivative of the log evidence as a function of mean(a)."""
-        slope = max(map(abs, self.ratios)) if self.ratios else 1.0
+        slope = 1.0 if self.ratio is None else self.ratio
         return len(self.a.values) * pair[0].curvature + len(self.b.values) * slope**2 * pair[1].curvature
 
     @cached_property
     def _of_a(self) -> list[list[tuple[float, Floats]]]:
         """The log evidence of a for each pair of factors and mean of a: of rows never dropped, and of the others."""
-        found = zip(self.pairs, self._means_of_a, strict=True)
-        return [[self._log_parts(pair[0], u) for u in means.tolist()] for pair, (means, _) in found]
+        return [[self._log_parts(f, u) for u in self._means_of_a.tolist()] for f, _ in self.pairs]
 
     def _log_parts(self, f: VarianceFactor, u: float) -> tuple[float, Floats]:
         at = self.turned * u
@@ -170,7 +162,7 @@ class Joint:
         """Return the log evidence of one pair of factors if mean(a) is u."""
         f, g = pair
         low, high = bottom - self.turned * u, top - self.turned * u
-        if self.ratios:
+        if self.ratio is not None:
             low, high = bottom * u, top * u
         if self.together is None:
             return of_a[0] + self.b.log_product(g, low, high)
@@ -183,7 +175,7 @@ class Joint:
 
 
 def _cells(low: float, high: float, origin: float, width: float, most: int) -> Floats:
-    """Return the ends of cells of [low, high]: halved from an origin on, so that those of a part are parts of them.
+    """Return the ends of cells of [low, high], powers of 2 wide from an origin on: those of a part are parts of them.
 
     Examples
     --------

@@ -129,7 +129,7 @@ class SortedRows:
             return x, x[:0], None
         outer = np.concatenate([x[:k], x[len(x) - k :]])
         bins = self.bins.within(k, len(x) - k) if self.bins else None
-        if not bins:
+        if bins is None or not len(bins.mean):
             return outer, x[k : len(x) - k], None
         return outer, np.concatenate([x[k : bins.first], x[bins.last : len(x) - k]]), bins
 
@@ -137,8 +137,38 @@ class SortedRows:
         """Return the logarithm of the weighted sum of these products."""
         if len(factors) == 1:
             return math.log(factors[0].weight) + self.log_product(factors[0], low, high)
-        logs = [math.log(one.weight) + self.log_product(one, low, high) for one in factors]
-        largest = max(logs)
-        if not math.isfinite(largest):
-            return largest
-        return largest + math.log(sum(math.exp(one - largest) for one in logs))
+        return _log_sum([math.log(one.weight) + self.log_product(one, low, high) for one in factors])
+
+
+class SeveralRows(SortedRows):
+    """Several sets of rows of one law, each by itself independent: the mean of their evidence is evidence."""
+
+    def __init__(self, members: Sequence[SortedRows]):
+        first = members[0]
+        super().__init__(first.values, first.n_corrupt, first.n_found, adaptive=first.adaptive, bins=first.bins)
+        self._members = members
+
+    @cached_property
+    def mirrored(self) -> SortedRows:
+        """The rows with their signs changed."""
+        return SeveralRows([one.mirrored for one in self._members])
+
+    def scaled(self, factor: float) -> SortedRows:
+        """Return the rows multiplied by a positive number."""
+        return SeveralRows([one.scaled(factor) for one in self._members])
+
+    def allowing(self, n_corrupt: int) -> SortedRows:
+        """Return the rows with another number of them that may be corrupt."""
+        return SeveralRows([one.allowing(n_corrupt) for one in self._members])
+
+    def log_evidence(self, factors: Sequence[Factor], low: float, high: float) -> float:
+        """Return the logarithm of the mean of their evidence."""
+        logs = [one.log_evidence(factors, low, high) for one in self._members]
+        return _log_sum([one - math.log(len(logs)) for one in logs])
+
+
+def _log_sum(logs: Sequence[float]) -> float:
+    largest = max(logs)
+    if not math.isfinite(largest):
+        return largest
+    return largest + math.log(sum(math.exp(one - largest) for one in logs))

@@ -178,7 +178,7 @@ def _ratio_ends(
 
     def end(sign: int, beyond: float | None) -> float:
         if of_b.empty:
-            return math.inf
+            return sign * math.inf
         side, lowest, highest = (b.rows, of_b.low, of_b.high) if sign > 0 else (b.rows.mirrored, -of_b.high, -of_b.low)
         if not math.isfinite(lowest - highest):
             return -sign * math.inf
@@ -186,13 +186,13 @@ def _ratio_ends(
             lowest / (own.low if lowest < 0 else own.high),
             highest / (own.high if highest < 0 else own.low),
         )
-        for low, high, ratio in _ratio_cells(lowest, highest, min(one.least_ratio for one in scales)):
+        for low, high, ratio, largest in _ratio_cells(lowest, highest, min(one.least_ratio for one in scales)):
             turned, found = (-1, high) if high > 0 else (1, high)
             rows = a.rows.mirrored if turned < 0 else a.rows
             for one in scales:
                 pairs = one.pairs(terms.price, max(ratio, one.least_ratio))
-                joint = Joint(rows, side, pairs, (own.low, own.high), free, turned, (low, high))
-                found = joint.lowest_ratio(price, found)
+                joint = Joint(rows, side, pairs, (own.low, own.high), free, turned, largest)
+                found = joint.lowest_ratio(price, low, found)
             if found < high or (beyond is not None and sign * (sign * high - 1 - beyond) > 0):
                 return sign * found - 1
         return sign * math.inf
@@ -200,15 +200,15 @@ def _ratio_ends(
     return end
 
 
-def _ratio_cells(lowest: float, highest: float, least: float) -> Iterator[tuple[float, float, float]]:
-    """Yield the parts of [lowest, highest] that lie in each cell of ratios, and the size of ratios in that cell.
+def _ratio_cells(lowest: float, highest: float, least: float) -> Iterator[tuple[float, float, float, float]]:
+    """Yield the parts of [lowest, highest] in each cell of ratios, and the middle and largest size in that cell.
 
     Cells end at 0, at a power of `_RATIO_CELL` that is at most `least`, and at larger ones, of either sign.
 
     Examples
     --------
-    >>> [(round(low, 3), round(high, 3), round(size, 3)) for low, high, size in _ratio_cells(-0.1, 1.1, 1.0)]
-    [(-0.1, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 1.091, 1.044), (1.091, 1.1, 1.139)]
+    >>> [tuple(round(number, 3) for number in cell) for cell in _ratio_cells(-0.1, 1.1, 1.0)]
+    [(-0.1, 0.0, 0.0, 1.0), (0.0, 1.0, 0.0, 1.0), (1.0, 1.091, 1.044, 1.091), (1.091, 1.1, 1.139, 1.189)]
     """
     step = math.log(_RATIO_CELL)
     first = math.floor(math.log(least) / step + 1e-9)
@@ -221,7 +221,8 @@ def _ratio_cells(lowest: float, highest: float, least: float) -> Iterator[tuple[
     while edge(k + 1) <= lowest:
         k += 1
     while edge(k) < highest:
-        yield max(edge(k), lowest), min(edge(k + 1), highest), math.sqrt(abs(edge(k) * edge(k + 1)))
+        low, high = edge(k), edge(k + 1)
+        yield max(low, lowest), min(high, highest), math.sqrt(abs(low * high)), max(abs(low), abs(high))
         k += 1
 
 
