@@ -16,6 +16,7 @@ _HOMES = {
     "BlockPlan": "blocks.plan",
     "Bounded": "assumptions",
     "Certificate": "certificate",
+    "Comparison": "estimate.mmd",
     "Contamination": "contamination",
     "BlockSummary": "estimate.summary",
     "GroupedBlockSummary": "estimate.summary",
@@ -34,6 +35,7 @@ _HOMES = {
     "certify_risk": "estimate.risk",
     "difference": "estimate.difference",
     "mean": "estimate.mean",
+    "mmd": "estimate.mmd",
     "plan_blocks": "blocks.choose",
     "rows_needed": "blocks.rows_needed",
     "scan": "tables.open",
@@ -49,6 +51,7 @@ __all__ = [
     "BlockSummary",
     "Bounded",
     "Certificate",
+    "Comparison",
     "Contamination",
     "FiniteKurtosis",
     "FiniteVariance",
@@ -72,6 +75,7 @@ __all__ = [
     "learning",
     "mean",
     "metrics",
+    "mmd",
     "paper",
     "plan_blocks",
     "plotting",
@@ -93,6 +97,7 @@ if TYPE_CHECKING:
     from outvote.contamination import Contamination
     from outvote.estimate.difference import difference
     from outvote.estimate.mean import mean
+    from outvote.estimate.mmd import Comparison, mmd
     from outvote.estimate.result import RobustEstimate
     from outvote.estimate.risk import certify_risk
     from outvote.estimate.sensitivity import sensitivity

@@ -40,9 +40,7 @@ def gaussian_mmd(bandwidth: float = 1.0) -> Kernel:
     >>> print(ov.u_statistic(a, b, kernel=gaussian_mmd(), contamination=2, rng=0))
     mmd 0.2 ± 1.2 (certified 95 %, 11 blocks of 36 × 11 blocks of 36, allows for 2 and 2 corrupt rows)
     """
-    if not (isinstance(bandwidth, numbers.Real) and 0 < bandwidth < math.inf):
-        raise ValueError(f"bandwidth={bandwidth!r} must be a positive number")
-    width = float(bandwidth)
+    width = checked_bandwidth(bandwidth)
 
     def h(x: Stack, x2: Stack, y: Stack, y2: Stack) -> Values:
         def k(u: Stack, v: Stack) -> Values:
@@ -61,6 +59,35 @@ def gaussian_mmd(bandwidth: float = 1.0) -> Kernel:
         tensor_form=torch_function("mmd", bandwidth=width),
         tensor_grid_form=torch_function("mmd_grid", bandwidth=width),
     )
+
+
+def checked_bandwidth(bandwidth: object) -> float:
+    """Return a bandwidth as a float, or refuse it."""
+    width = float(bandwidth) if isinstance(bandwidth, numbers.Real) and not isinstance(bandwidth, bool) else math.nan
+    if not 0 < width < math.inf:
+        raise ValueError(f"bandwidth={bandwidth!r} must be a positive number")
+    return width
+
+
+def similarities(x: Stack, y: Stack, bandwidth: float) -> tuple[Values, Values]:
+    """Average exp(-‖u-v‖²/(2·bandwidth²)) over y for each row of x, and over x for each row of y, tile by tile.
+
+    Where x *is* y, pairs of a row with itself count too, and both answers are one.
+    """
+    stacks, same = [_vectors(x[None]), _vectors(y[None])], x is y
+    of_x, of_y = np.zeros(len(x)), np.zeros(len(y))
+    for rows in _tiles(len(x)):
+        for columns in _tiles(len(y)):
+            if same and columns.start < rows.start:
+                continue
+            tile = _gaussian(_squared_distances(stacks[0][:, rows], stacks[1][:, columns], bandwidth))[0]
+            of_x[rows] += tile.sum(axis=1)
+            if not same or columns.start > rows.start:
+                of_y[columns] += tile.sum(axis=0)
+    if same:
+        of_x += of_y
+        of_y = of_x
+    return of_x / len(y), of_y / len(x)
 
 
 def mmd(x: Stack, y: Stack, bandwidth: float) -> Values:
