@@ -103,7 +103,7 @@ def test_comparison_equals_that_of_the_library():
     assert found.baseline == "A"
     assert one.difference == Value.of(ov.difference(A, B, **known))
     assert one.lift == Value.of(ov.difference(A, B, relative=True, **known))
-    assert one.superiority == Value.of(ov.u_statistic(A, B, kernel="auc", grid="diagonal", **options))
+    assert one.superiority == Value.of(ov.u_statistic(A, B, kernel="auc", **options))
     assert one.superiority.low < 2 / 3 < one.superiority.high  # P(B > A) of two exponential laws
     assert one.superiority.provenance == "certified"
     stands = ov.tolerance(A, B, assume=ov.FiniteVariance(60.0), rng=2)

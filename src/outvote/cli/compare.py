@@ -114,8 +114,8 @@ def _compared(
     gap = _or_why(lambda: difference(a, b, **level))
     lift = _or_why(lambda: difference(a, b, relative=True, **level))
     # The kernel's values lie between 0 and 1, so the assumption on the rows is not needed.
-    ranks = level | {"assume": None, "vote": "auto" if asked.vote == "median" else asked.vote}
-    superiority = _or_why(lambda: u_statistic(a, b, kernel="auc", grid="diagonal", **ranks))
+    ranks = level | {"assume": None, "vote": "auto"}
+    superiority = _or_why(lambda: u_statistic(a, b, kernel="auc", **ranks))
     try:
         found = asked.curve([a, b], shown=False) if asked.evidence else curve([base, asked.side(b)], shown=False)
         rows, sentence = found.stands, _sentence(found, baseline, other, gap, asked)

@@ -36,6 +36,8 @@ _TUPLES = (
     "ruled out only by evidence of the kernel's values that is left when the {corrupt} that speak most against it go, "
     "as many as corrupt rows can touch."
 )
+#: Values too large for a float count as this.
+_LARGEST = float(np.finfo(np.float64).max)
 #: So many ways to put rows into disjoint tuples have their evidence averaged.
 _MATCHINGS = 8
 
@@ -199,7 +201,7 @@ def u_statistic_by_evidence(
 def _finite(function: ArrayFunction, *slots: NDArray[Any]) -> NDArray[np.float64]:
     values = function(slots).astype(np.float64)
     function.refuse_nan(values)
-    return values
+    return np.clip(values, -_LARGEST, _LARGEST)
 
 
 def _of_values(found: Sequence[RobustEstimate], shape: tuple[int, ...], kernel: Kernel) -> Certificate:

@@ -98,7 +98,7 @@ def certify_risk(
             assume=assume,
             vote=vote,
             alternative="less",
-            **({"grid": "diagonal"} if len(losses) > 1 else {}) | options,
+            **({"grid": "diagonal"} if len(losses) > 1 and vote in ("soft", "clipped") else {}) | options,
         )
     else:
         if len(losses) != 1:

@@ -128,14 +128,14 @@ def _by_row_sums(kernel: Kernel, samples: Sequence[NDArray[Any]], counts: Sequen
     left = [n - m for n, m in zip(sizes, counts, strict=True)]
     n_pairs, n_left = (_n_pairs(rows) for rows in (sizes, left))
     twice = math.comb(counts[0], 2) if one_sample else counts[0] * counts[1]  # pairs that are deleted twice
-    gone = [
-        np.partition(one, len(one) - m)[len(one) - m :] if m else one[:0] for one, m in zip(sums, counts, strict=True)
-    ]
-    spared = [np.partition(one, m)[:m] if m else one[:0] for one, m in zip(sums, counts, strict=True)]
     if n_left < 1:
         return total / n_pairs, math.nan, math.nan
-    low = (total - sum(float(one.sum()) for one in gone) + least * twice) / n_left
-    high = (total - sum(float(one.sum()) for one in spared) + most * twice) / n_left
+    gone = sum(
+        float(np.partition(one, len(one) - m)[len(one) - m :].sum()) for one, m in zip(sums, counts, strict=True) if m
+    )
+    spared = sum(float(np.partition(one, m)[:m].sum()) for one, m in zip(sums, counts, strict=True) if m)
+    low = (total - gone + least * twice) / n_left
+    high = (total - spared + most * twice) / n_left
     return total / n_pairs, max(low, least), min(high, most)
 
 

@@ -77,6 +77,7 @@ def _by_levels(case: Case, results: Sequence[RobustEstimate]) -> Tried:
 
 
 def _u_statistic(case: Case, samples: Sequence[Array], options: Options) -> Tried:
+    options = {"vote": "median", **options}
     results = [u_statistic(*rows, kernel=case.kernel or "", **options) for rows in _runs(case, samples)]
     return _by_interval(case.truth, results)
 

@@ -63,7 +63,8 @@ def measure(rng: np.random.Generator, *, n: int, runs: int) -> list[dict[str, An
             x, y = (estimation.corrupt(rng, z, place, count) for z, place in zip(clean, PLACES[data], strict=True))
         for name, options in blocks(n).items():
             allowed = 0 if name == PLAIN else (count, count)
-            result = u_statistic(x, y, kernel="mann-whitney", axis=0, contamination=allowed, rng=rng, **options)
+            options = {"vote": "median", "axis": 0, "contamination": allowed, "rng": rng, **options}
+            result = u_statistic(x, y, kernel="mann-whitney", **options)
             found[name, data] = result.estimate
     return rows_of("mann-whitney", estimation.errors(n, TRUTH, found))
 

@@ -218,7 +218,8 @@ def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Te
 
 def _lowest_cell(rows: SortedRows, end: float, top: int, price: float) -> int:
     """Return the lowest cell of scales that the spread of the rows above `end` does not rule out."""
-    squares = np.maximum(rows.values - end, 0.0) ** 2
+    with np.errstate(over="ignore"):
+        squares = np.maximum(rows.values - end, 0.0) ** 2
 
     def ruled_out(k: int) -> bool:
         spread = log_spread(squares * CELL ** (-2 * k), rows.droppable, rows.n_corrupt, adaptive=rows.adaptive)
