@@ -35,6 +35,7 @@ _HOMES = {
     "difference": "estimate.difference",
     "mean": "estimate.mean",
     "plan_blocks": "blocks.choose",
+    "quantile": "estimate.quantile",
     "rows_needed": "blocks.rows_needed",
     "scan": "tables.open",
     "sensitivity": "estimate.sensitivity",
@@ -75,6 +76,7 @@ __all__ = [
     "paper",
     "plan_blocks",
     "plotting",
+    "quantile",
     "rows_needed",
     "scan",
     "sensitivity",
@@ -93,6 +95,7 @@ if TYPE_CHECKING:
     from outvote.contamination import Contamination
     from outvote.estimate.difference import difference
     from outvote.estimate.mean import mean
+    from outvote.estimate.quantile import quantile
     from outvote.estimate.result import RobustEstimate
     from outvote.estimate.risk import certify_risk
     from outvote.estimate.sensitivity import sensitivity

@@ -89,7 +89,9 @@ class RowsDisplay:
         for end in bounds:
             ax.axvline(end, color=COLORS["robust"], lw=0.8)
         ax.axvline(self.estimate, color=COLORS["robust"], lw=2.0, label=f"estimate {self.estimate:.4g}")
-        if edges[0] <= self.plain <= edges[-1]:
+        if self.plain == self.estimate:
+            pass  # a quantile has no other estimate that trusts every row
+        elif edges[0] <= self.plain <= edges[-1]:
             ax.axvline(self.plain, color=COLORS["plain"], lw=2.0, ls="--", label=f"plain mean {self.plain:.4g}")
         else:
             ax.plot([], [], color=COLORS["plain"], ls="--", label=f"plain mean {self.plain:.4g}, outside the picture")

@@ -11,6 +11,7 @@ from outvote.votes.evidence.interval import (
     promised_vote,
     scale_of,
 )
+from outvote.votes.evidence.order import Ranks, lower_rank, lower_ranks, quantile_ranks, rows_to_bound
 from outvote.votes.evidence.proportion import proportion_interval
 from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.evidence.scale import (
@@ -27,6 +28,7 @@ __all__ = [
     "Bins",
     "EvidenceInterval",
     "Pairs",
+    "Ranks",
     "Sample",
     "SortedRows",
     "central_sd",
@@ -34,12 +36,16 @@ __all__ = [
     "declared_interval",
     "difference_interval",
     "free_interval",
+    "lower_rank",
+    "lower_ranks",
     "median_of_sorted",
     "premise_factor",
     "premise_interval",
     "promised_radius",
     "promised_vote",
     "proportion_interval",
+    "quantile_ranks",
+    "rows_to_bound",
     "scale_of",
     "sigma_lower",
     "sigma_upper",
