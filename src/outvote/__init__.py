@@ -36,6 +36,7 @@ _HOMES = {
     "mean": "estimate.mean",
     "plan_blocks": "blocks.choose",
     "quantile": "estimate.quantile",
+    "quantile_difference": "estimate.quantile_difference",
     "rows_needed": "blocks.rows_needed",
     "scan": "tables.open",
     "sensitivity": "estimate.sensitivity",
@@ -77,6 +78,7 @@ __all__ = [
     "plan_blocks",
     "plotting",
     "quantile",
+    "quantile_difference",
     "rows_needed",
     "scan",
     "sensitivity",
@@ -96,6 +98,7 @@ if TYPE_CHECKING:
     from outvote.estimate.difference import difference
     from outvote.estimate.mean import mean
     from outvote.estimate.quantile import quantile
+    from outvote.estimate.quantile_difference import quantile_difference
     from outvote.estimate.result import RobustEstimate
     from outvote.estimate.risk import certify_risk
     from outvote.estimate.sensitivity import sensitivity

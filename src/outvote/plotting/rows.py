@@ -109,8 +109,9 @@ class RowsDisplay:
         assert self.other is not None
         ax.stairs(self.histogram.counts, self.histogram.edges, fill=True, color="#d0d0d0", label="rows of a")
         ax.stairs(self.other.counts, self.other.edges, color="#303030", lw=1.4, label="rows of b")
+        what = self.statistic.partition(" difference of ")[2].removesuffix("s") or "mean"
         for centre, name, style in zip(self.centres, "ab", ("--", "-"), strict=True):
-            ax.axvline(centre, color=COLORS["robust"], lw=2.0, ls=style, label=f"mean of {name}, about {centre:.4g}")
+            ax.axvline(centre, color=COLORS["robust"], lw=2.0, ls=style, label=f"{what} of {name}, about {centre:.4g}")
         ax.set_xlabel("value")
         ax.set_ylabel("rows")
         ax.set_title(f"{self.statistic}: {self.estimate:.4g}, {self.remarks}", fontsize="medium")
