@@ -53,7 +53,7 @@ class Tolerance:
         The estimate for the contamination that was assumed; with votes of blocks, when no row is corrupt.
     deciding : tuple
         The positions in the input of the rows that decide, strongest first: without them the conclusion falls. For two
-        samples pairs of the sample (0 or 1) and the position. Of a quantile the rows on the claim's side that are nearest
+        samples pairs of the sample (0 or 1) and the position. Of a quantile the rows on the claim's side nearest
         the bound. Empty if the conclusion does not stand.
     premise : str
         What must be true of the clean rows, in words, if an sd was read off them.
@@ -226,7 +226,7 @@ def tolerance(
     if about_quantile is not None:
         if paired or len(rows) != 1 or assume is not None or vote not in ("auto", "evidence"):
             raise ValueError(
-                f"claim={claim!r} is about a quantile of one sample: leave out paired, assume and vote, and compare two "
+                f"claim={claim!r} is about a quantile of one sample: leave out paired, assume and vote; compare two "
                 "samples by claim='difference > 0' or by outvote.quantile_difference"
             )
         return _of_quantile(about_quantile, rows[0], confidence, adversary, contamination, options)
