@@ -21,6 +21,7 @@ _HOMES = {
     "GroupedBlockSummary": "estimate.summary",
     "Proportion": "assumptions",
     "SubGaussian": "assumptions",
+    "Symmetric": "assumptions",
     "FiniteVariance": "assumptions",
     "FiniteKurtosis": "assumptions",
     "GridPlan": "blocks.plan",
@@ -65,6 +66,7 @@ __all__ = [
     "RobustRanker",
     "RobustRegressor",
     "SubGaussian",
+    "Symmetric",
     "certificate",
     "certify_risk",
     "contamination",
@@ -89,7 +91,14 @@ __all__ = [
 if TYPE_CHECKING:
     from outvote import certificate, contamination, datasets, kernels, learning, metrics, paper, plotting
     from outvote import torch as torch
-    from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, Proportion, SubGaussian
+    from outvote.assumptions.assumption import (
+        Bounded,
+        FiniteKurtosis,
+        FiniteVariance,
+        Proportion,
+        SubGaussian,
+        Symmetric,
+    )
     from outvote.blocks.choose import plan_blocks
     from outvote.blocks.plan import BlockPlan, GridPlan
     from outvote.blocks.rows_needed import rows_needed

@@ -22,6 +22,7 @@ from outvote.votes.evidence.scale import (
     sigma_lower,
     sigma_upper,
 )
+from outvote.votes.evidence.symmetric import symmetric_interval
 from outvote.votes.evidence.two_samples import Sample, difference_interval
 
 __all__ = [
@@ -49,4 +50,5 @@ __all__ = [
     "scale_of",
     "sigma_lower",
     "sigma_upper",
+    "symmetric_interval",
 ]
