@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-#: Pairs that are looked at to choose where to cut.
+#: Pairs that are looked at, at least, to choose where to cut; one for eight rows if there are more.
 _SAMPLED = 1024
 #: So many pairs a row are few enough to be put in order.
 _FEW = 4
@@ -30,21 +30,32 @@ def walsh_average(values: Floats, rank: int) -> float:
     pairs = _Pairs(values / 2, np.arange(len(values)), np.full(len(values), len(values)))
     if not 1 <= rank <= pairs.total:
         raise ValueError(f"rank={rank} must lie between 1 and {pairs.total}, the number of pairs")
-    generator = np.random.default_rng(0)
-    while pairs.total > _FEW * len(values) + _SAMPLED:
-        sampled = pairs.draw(generator)
-        place, spread = rank / pairs.total * (_SAMPLED - 1), 2 * _SAMPLED**0.5
-        for cut in {sampled[max(int(place - spread), 0)], sampled[min(int(place + spread), _SAMPLED - 1)]}:
-            below, up_to = pairs.places(cut, strict=True), pairs.places(cut, strict=False)
-            n_below, n_up_to = int((below - pairs.first).sum()), int((up_to - pairs.first).sum())
-            if n_below < rank <= n_up_to:
-                return float(cut)
-            if rank <= n_below:
-                pairs = _Pairs(pairs.halves, pairs.first, below)
-            else:
-                pairs, rank = _Pairs(pairs.halves, up_to, pairs.end), rank - n_up_to
-    left = pairs.averages()
-    return float(np.partition(left, rank - 1)[rank - 1])
+    generator, n_drawn = np.random.default_rng(0), max(_SAMPLED, len(values) // 8)
+    while pairs.total > _FEW * len(values) + n_drawn:
+        drawn = pairs.draw(generator, n_drawn)
+        place, spread = rank / pairs.total * (n_drawn - 1), 1.5 * n_drawn**0.5  # three standard errors
+        low, high = drawn[max(int(place - spread), 0)], drawn[min(int(place + spread), n_drawn - 1)]
+        # Each cut is mostly on its own side, so that one count suffices.
+        up_to = pairs.places(low, strict=False)
+        n_up_to = int((up_to - pairs.first).sum())
+        if rank <= n_up_to:
+            below = pairs.places(low, strict=True)
+            if rank > int((below - pairs.first).sum()):
+                return float(low)
+            pairs = _Pairs(pairs.halves, pairs.first, below)
+            continue
+        pairs, rank = _Pairs(pairs.halves, up_to, pairs.end), rank - n_up_to
+        below = pairs.places(high, strict=True)
+        n_below = int((below - pairs.first).sum())
+        if rank <= n_below:
+            pairs = _Pairs(pairs.halves, pairs.first, below)
+            continue
+        up_to = pairs.places(high, strict=False)
+        n_up_to = int((up_to - pairs.first).sum())
+        if rank <= n_up_to:
+            return float(high)
+        pairs, rank = _Pairs(pairs.halves, up_to, pairs.end), rank - n_up_to
+    return float(np.partition(pairs.averages(), rank - 1)[rank - 1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +70,10 @@ class _Pairs:
     def total(self) -> int:
         return int((self.end - self.first).sum())
 
-    def draw(self, generator: np.random.Generator) -> Floats:
+    def draw(self, generator: np.random.Generator, n_drawn: int) -> Floats:
         """Return the averages of some pairs, in ascending order."""
         ends = np.cumsum(self.end - self.first)
-        chosen = generator.integers(0, ends[-1], _SAMPLED)
+        chosen = np.sort(generator.integers(0, ends[-1], n_drawn))
         row = np.searchsorted(ends, chosen, side="right")
         other = self.end[row] - (ends[row] - chosen)
         return np.sort(self.halves[row] + self.halves[other])
