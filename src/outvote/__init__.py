@@ -22,6 +22,7 @@ _HOMES = {
     "GroupedBlockSummary": "estimate.summary",
     "Proportion": "assumptions",
     "SubGaussian": "assumptions",
+    "Symmetric": "assumptions",
     "FiniteVariance": "assumptions",
     "FiniteKurtosis": "assumptions",
     "GridPlan": "blocks.plan",
@@ -37,6 +38,8 @@ _HOMES = {
     "mean": "estimate.mean",
     "mmd": "estimate.mmd",
     "plan_blocks": "blocks.choose",
+    "quantile": "estimate.quantile",
+    "quantile_difference": "estimate.quantile_difference",
     "rows_needed": "blocks.rows_needed",
     "scan": "tables.open",
     "sensitivity": "estimate.sensitivity",
@@ -66,6 +69,7 @@ __all__ = [
     "RobustRanker",
     "RobustRegressor",
     "SubGaussian",
+    "Symmetric",
     "certificate",
     "certify_risk",
     "contamination",
@@ -79,6 +83,8 @@ __all__ = [
     "paper",
     "plan_blocks",
     "plotting",
+    "quantile",
+    "quantile_difference",
     "rows_needed",
     "scan",
     "sensitivity",
@@ -89,7 +95,14 @@ __all__ = [
 if TYPE_CHECKING:
     from outvote import certificate, contamination, datasets, kernels, learning, metrics, paper, plotting
     from outvote import torch as torch
-    from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, Proportion, SubGaussian
+    from outvote.assumptions.assumption import (
+        Bounded,
+        FiniteKurtosis,
+        FiniteVariance,
+        Proportion,
+        SubGaussian,
+        Symmetric,
+    )
     from outvote.blocks.choose import plan_blocks
     from outvote.blocks.plan import BlockPlan, GridPlan
     from outvote.blocks.rows_needed import rows_needed
@@ -98,6 +111,8 @@ if TYPE_CHECKING:
     from outvote.estimate.difference import difference
     from outvote.estimate.mean import mean
     from outvote.estimate.mmd import Comparison, mmd
+    from outvote.estimate.quantile import quantile
+    from outvote.estimate.quantile_difference import quantile_difference
     from outvote.estimate.result import RobustEstimate
     from outvote.estimate.risk import certify_risk
     from outvote.estimate.sensitivity import sensitivity

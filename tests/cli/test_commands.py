@@ -134,6 +134,59 @@ def test_group_without_an_answer_gives_exit_code_1(tmp_path):
     assert json.loads(single.stdout)["complete"] is False
 
 
+# --- quantile -----------------------------------------------------------------------------------------------
+
+
+def test_quantiles_of_groups_as_a_table(dirty):
+    done = run("quantile", dirty, *MEAN, "--by", "variant", "--q", "0.5, 0.999", "--contamination", 25)
+    assert done.exit_code == 0
+    title, heads, *lines = done.stdout.splitlines()
+    assert title == "quantiles of revenue, 95 % intervals"
+    assert heads.split() == ["variant", "rows", "robust", "low", "high", "provenance", "survives"]
+    assert [line.split()[:2] for line in lines] == [[v, p] for v in "AB" for p in ("p50", "p99.9")]
+    robust, low, high = map(float, lines[0].split()[4:7])
+    assert low < robust < high
+    assert low < 30 * np.log(2) < high
+    assert lines[1].split()[-3:] == ["–", "certified", "25"]  # too few rows for the upper end of p99.9
+    assert done.stderr.startswith("outvote: A; B: There are too few rows to bound p99.9 from above")
+
+
+def test_quantiles_as_json_and_csv(dirty):
+    found = json.loads(run("quantile", dirty, *MEAN, "--by", "variant", "--q", 0.9, "--json").stdout)
+    assert found["command"] == "quantile"
+    assert found["complete"] is True
+    assert list(found["groups"][0]) == ["group", "q", "name", "n", "quantile", "corrupt"]
+    assert [line["group"] for line in found["groups"]] == [{"variant": "A"}, {"variant": "B"}]
+    lines = list(csv.DictReader(io.StringIO(run("quantile", dirty, *MEAN, "--by", "variant", "--csv").stdout)))
+    assert list(lines[0]) == [
+        "variant", "q", "name", "n", "quantile_estimate", "quantile_low", "quantile_high", "quantile_radius",
+        "quantile_provenance", "quantile_note", "quantile_premise_sd", "corrupt",
+    ]  # fmt: skip
+    assert [line["q"] for line in lines] == ["0.5", "0.5"]
+
+
+def test_quantiles_with_infinite_cells_and_groups_without_an_answer(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("v,k\n" + "".join(f"{i % 7},big\n" for i in range(200)) + "inf,big\n1,tiny\n")
+    assert run("quantile", path, "--value", "v", "--contamination", 0).exit_code == 0
+    done = run("quantile", path, "--value", "v", "--by", "k", "--contamination", 3)
+    assert done.exit_code == 1
+    assert "no answer" in done.stdout
+    assert done.stderr.startswith("outvote: tiny: --contamination 3 means 3 corrupt rows among 1")
+    unknown = run("quantile", path, "--value", "v", "--contamination", "auto")
+    assert unknown.stdout.splitlines()[-1].split()[-1] == "21"  # a tenth of the rows
+
+
+@pytest.mark.parametrize(
+    ("q", "message"),
+    [("a", "--q 'a' must be shares between 0 and 1"), ("95", "did you mean 0.95"), (",", "must be shares")],
+)
+def test_wrong_quantiles_are_named(dirty, q, message):
+    done = outvote_command("quantile", dirty, *MEAN, "--q", q)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
 # --- compare, plan, suspects --------------------------------------------------------------------------------
 
 

@@ -308,6 +308,61 @@ def test_keys_of_every_type(engine):
         assert found == pytest.approx(expected, rel=RTOL)
 
 
+# --- quantiles ----------------------------------------------------------------------------------------------------
+
+
+def test_quantiles_equal_those_in_memory(engine):
+    table = rows(city=np.random.default_rng(3).choice(["b", "a", "c"], size=400, p=[0.6, 0.39, 0.01]))
+    x, city = table["x"].to_numpy(), table["city"].to_numpy(zero_copy_only=False)
+    scan = engine(table)
+    whole = scan.quantile("x", [0.5, 0.9], contamination=2)
+    assert whole.to_dict() == ov.quantile(x, [0.5, 0.9], contamination=2).to_dict()
+    found = nw.from_native(scan.quantile("x", [0.5, 0.99], by="city", contamination=1)).lazy().collect()
+    assert found.columns == ["city", "q", "estimate", "low", "high", "n", "corrupt", "provenance", "note"]
+    lines = found.rows(named=True)
+    assert [(line["city"], line["q"]) for line in lines] == [(name, q) for name in "abc" for q in (0.5, 0.99)]
+    for line in lines:
+        mine = x[city == line["city"]]
+        if len(mine) < 3:
+            assert line["estimate"] is None or math.isnan(line["estimate"])
+            assert "clean rows must be in the majority" in line["note"]
+            continue
+        one = ov.quantile(mine, line["q"], contamination=1)
+        assert (line["estimate"], line["low"], line["high"]) == (one.estimate, *one.interval)
+        assert (line["n"], line["corrupt"], line["provenance"]) == (len(mine), 1, one.certificate.provenance)
+        if line["q"] == 0.99:
+            assert "too few rows to bound p99 from above" in line["note"]
+    one = nw.from_native(scan.quantile("x", 0.5, by="city")).lazy().collect()
+    assert one.columns == ["city", "estimate", "low", "high", "n", "corrupt", "provenance", "note"]
+
+
+def test_quantiles_by_two_keys_and_without_some_rows(engine):
+    values = np.random.default_rng(0).normal(size=400)
+    values[[3, 200]] = math.nan
+    first, second = np.arange(400) % 2, np.arange(400) % 3 == 0
+    scan = engine(pa.table({"x": values, "k": first, "q": second}))
+    with pytest.raises(ValueError, match="NULL, NaN or infinite values in 2 of 400 rows"):
+        scan.quantile("x")
+    omitted = scan.quantile("x", nan_policy="omit", contamination=3)
+    assert (omitted.plan.n_rows, omitted.interval) == (398, ov.quantile(values, 0.5, 3, nan_policy="omit").interval)
+    with pytest.raises(ValueError, match="by='q' is also the name of a column of the answer"):
+        scan.quantile("x", by=["k", "q"])
+    scan = engine(pa.table({"x": values, "k": first, "wet": second}))
+    found = nw.from_native(scan.quantile("x", 0.3, by=["k", "wet"], contamination=2, nan_policy="corrupt"))
+    lines = found.lazy().collect().rows(named=True)
+    assert [(line["k"], line["wet"]) for line in lines] == [(0, False), (0, True), (1, False), (1, True)]
+    for line in lines:
+        mine = values[(first == line["k"]) & (second == line["wet"])]
+        assert (line["low"], line["high"]) == ov.quantile(mine, 0.3, 2, nan_policy="corrupt").interval
+    with pytest.raises(TypeError, match="must be the name of one column"):
+        scan.quantile(["x", "k"])
+
+
+def test_infinite_rows_are_values_of_quantiles():
+    values = np.r_[np.arange(50.0), math.inf, -math.inf]
+    assert ov.scan(pl.DataFrame({"x": values})).quantile("x", 0.5).interval == ov.quantile(values).interval
+
+
 # --- every partitioning ----------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,7 @@
 """Assumptions on the clean rows, and the tail bounds that follow for one block."""
 
 from outvote.assumptions.assumption import (
+    SYMMETRIC_ONLY,
     Assumption,
     BlockSize,
     Bounded,
@@ -8,11 +9,13 @@ from outvote.assumptions.assumption import (
     FiniteVariance,
     Proportion,
     SubGaussian,
+    Symmetric,
     one_assumption,
 )
 from outvote.assumptions.tails import Tail
 
 __all__ = [
+    "SYMMETRIC_ONLY",
     "Assumption",
     "BlockSize",
     "Bounded",
@@ -20,6 +23,7 @@ __all__ = [
     "FiniteVariance",
     "Proportion",
     "SubGaussian",
+    "Symmetric",
     "Tail",
     "one_assumption",
 ]

@@ -63,6 +63,8 @@ class Certificate:
         The largest sd of clean rows for which a conditional radius holds; NaN if it is not conditional.
     target : str
         The name of the estimated quantity in the text that `str` returns: "truth" by default.
+    one_end : bool
+        Whether the radius is infinite because only one end of a two-sided interval is bounded.
 
     Examples
     --------
@@ -91,6 +93,7 @@ class Certificate:
     levels: tuple[tuple[int, float], ...] = ()
     premise: str = ""
     premise_sd: float | NDArray[np.float64] = math.nan
+    one_end: bool = False
 
     @property
     def confidence(self) -> float:
@@ -111,6 +114,8 @@ class Certificate:
         return low <= self.requested_log_delta <= high
 
     def _claim(self, size: str) -> str:
+        if self.one_end:
+            return f"the {self.target} lies in the interval, which is open at one end"
         if self.alternative == "less":
             return f"the {self.target} is at most {size} above the estimate"
         if self.alternative == "greater":
@@ -127,7 +132,7 @@ class Certificate:
         plug-in 95 %: within 0.21 of the mean, even if the corrupt rows were chosen by their values (adaptive adversary)
         """
         radii = np.asarray(self.radius, dtype=float)
-        if self.provenance == "none" or not np.isfinite(radii).any():
+        if self.provenance == "none" or not (self.one_end or np.isfinite(radii).any()):
             return ": ".join(filter(None, ["no certificate", self.note]))
         size = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (radii.min(), radii.max())))
         text = f"{self.provenance} {percent(self.confidence, self.log_delta)}: {self._claim(size)}"

@@ -34,6 +34,7 @@ _OPTIONS = [
     (r"\bnan_policy='(\w+)'", r"--nan \1"),
     (r"\bcolumn=", "--value "),
     (r"\bby=", "--by "),
+    (r"\bq=", "--q "),
     (r"\brow_id=", "--row-id "),
     (r"\bformat=", "--format "),
     (r"\bassume=(?=\W|$)", "--sd, --bounds, --kurtosis or --scale"),

@@ -1,4 +1,4 @@
-"""The command line: ``outvote mean``, ``compare``, ``report``, ``plan``, ``suspects``, ``demo``, ``reproduce``.
+"""The command line: ``outvote mean``, ``quantile``, ``compare``, ``report``, ``plan``, ``suspects`` and others.
 
 Exit codes: 0, success; 1, an answer in which something has no interval or failed; 2, wrong usage or unreadable data.
 All modules but typer are imported by the command that needs them, so that ``outvote --help`` is quick.
@@ -183,6 +183,40 @@ def mean(
         else:
             columns = read_columns(source, value, _once(by))
             answer = means(columns, asked, str(source), levels=sensitivity, progress=progress)
+    raise typer.Exit(printing.show(answer, form))
+
+
+@app.command()
+def quantile(
+    files: Paths,
+    value: Column,
+    by: Keys = None,
+    q: Annotated[
+        str, typer.Option("--q", metavar="SHARE[,SHARE…]", help="Which quantiles, 0.5,0.95 for instance.")
+    ] = "0.5",
+    contamination: Corrupt = "0.01",
+    confidence: Confidence = 0.95,
+    nan: Missing = Nan.refuse,
+    kind: Kind = None,
+    json: AsJson = False,
+    csv: AsCsv = False,
+) -> None:
+    """Estimate quantiles with intervals that hold for any distribution of the good rows.
+
+    low, high: rows between which the quantile of the good rows lies, for as
+    many corrupt rows as --contamination allows; a dash where there are too few.
+    """
+    from outvote.cli import printing
+    from outvote.cli.options import quantiles_of
+    from outvote.cli.quantile import quantiles
+    from outvote.data.columns import read_columns
+    from outvote.data.files import Files
+
+    form, shares = _form(json, csv), quantiles_of(q)
+    asked = _asked(contamination, confidence, None, None, None, None, Vote.auto, nan, 0)
+    with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
+        columns = read_columns(source, value, _once(by))
+        answer = quantiles(columns, shares, asked, str(source), progress=progress)
     raise typer.Exit(printing.show(answer, form))
 
 
@@ -408,62 +442,9 @@ def _asked(
     seed: int,
 ) -> Asked:
     """Read the options that the commands share."""
-    from outvote.cli.answer import Asked
-    from outvote.contamination import Contamination
-    from outvote.data.arguments import log_delta_of
+    from outvote.cli.options import asked_for
 
-    amount = _amount(contamination)
-    if amount != "auto":
-        Contamination(amount)  # raises an error if the amount is impossible
-    log_delta_of(confidence)
-    assume = _assumption(sd, bounds, kurtosis, scale)
-    return Asked(
-        contamination=amount,
-        confidence=confidence,
-        assume=assume,
-        vote=vote.value,
-        nan=nan.value,
-        seed=seed,
-    )
-
-
-def _amount(text: str) -> Any:
-    """Read a share (0.01 or 1%), a number of rows, or "auto"."""
-    given = text.strip()
-    try:
-        if given == "auto":
-            return given
-        if given.endswith("%"):
-            from fractions import Fraction
-
-            return float(Fraction(given[:-1].strip()) / 100)
-        return float(given) if set(given) & set(".eE") else int(given)
-    except ValueError:
-        raise ValueError(
-            f"--contamination {text!r} must be a share of the rows (0.01 or 1%), a number of rows (50), or auto"
-        ) from None
-
-
-def _assumption(
-    sd: float | None, bounds: tuple[float, float] | None, kurtosis: float | None, scale: float | None
-) -> Any:
-    """Return the assumption that the options describe; an sd may go with bounds or with a kurtosis."""
-    from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
-
-    given = {"--bounds": bounds, "--kurtosis": kurtosis, "--scale": scale}
-    named = [name for name, one in given.items() if one is not None]
-    if len(named) > 1 or (sd is not None and named == ["--scale"]):
-        both = " and ".join([*named, *(["--sd"] if sd is not None else [])])
-        raise ValueError(f"{both} do not go together: use the strongest of them")
-    if bounds is not None:
-        if not bounds[0] < bounds[1]:
-            raise ValueError(f"--bounds {bounds[0]:g} {bounds[1]:g}: the first must be smaller than the second")
-        return Bounded(*bounds, variance=None if sd is None else sd**2)
-    if kurtosis is not None:
-        return FiniteKurtosis(kurtosis, sd)
-    if scale is not None:
-        return SubGaussian(scale)
-    return None if sd is None else FiniteVariance(sd)
+    return asked_for(contamination, confidence, sd, bounds, kurtosis, scale, vote.value, nan.value, seed)
 
 
 def _is_mistake(error: BaseException) -> bool:

@@ -26,14 +26,16 @@ from outvote.cli.answer import Progress, Value
 from outvote.cli.compare import Comparisons
 from outvote.cli.mean import Means
 from outvote.cli.plan import Planned
+from outvote.cli.quantile import Quantiles
 from outvote.cli.suspects import OUT, Suspects
 from outvote.data.text import percent, rounded, share, spaced
 
-Answer = Means | Comparisons | Planned | Suspects
+Answer = Means | Quantiles | Comparisons | Planned | Suspects
 
 #: For each answer: its command, and the field whose lines CSV prints.
 _KINDS = {
     Means: ("mean", "groups"),
+    Quantiles: ("quantile", "groups"),
     Comparisons: ("compare", "comparisons"),
     Planned: ("plan", "options"),
     Suspects: ("suspects", "suspects"),
@@ -106,7 +108,7 @@ def document(answer: Answer) -> dict[str, Any]:
     body = dataclasses.asdict(dataclasses.replace(answer, asked=None))  # type: ignore[arg-type]
     del body["asked"]
     for line in body.get("groups", ()):
-        del line["found"]
+        line.pop("found", None)
     for name in ("groups", "sensitivity", "suspects"):
         for line in body.get(name, ()):
             line["group"] = dict(zip(body["by"], line["group"], strict=True))
@@ -183,6 +185,8 @@ def _parts(answer: Answer) -> list[Any]:
     """Return the tables and lines of an answer."""
     if isinstance(answer, Means):
         return _means(answer)
+    if isinstance(answer, Quantiles):
+        return _quantiles(answer)
     if isinstance(answer, Comparisons):
         return _comparisons(answer)
     return _planned(answer) if isinstance(answer, Planned) else _suspects(answer)
@@ -218,6 +222,23 @@ def _means(answer: Means) -> list[Any]:
             )
         parts += ["", "by the number of corrupt rows assumed", levels]
     return parts
+
+
+def _quantiles(answer: Quantiles) -> list[Any]:
+    title = f"quantiles of {clean(answer.value)}, {percent(answer.asked.confidence)} intervals"
+    table = _table([*answer.by, "", "rows", "robust", "low", "high", "provenance", "survives"], len(answer.by) + 1)
+    for line in answer.groups:
+        value = line.quantile
+        table.add_row(
+            *map(_label, line.group),
+            line.name,
+            spaced(line.n),
+            _text(rounded(value.estimate, value.radius), "bold"),
+            *_ends(value),
+            _grounds(value) if value.estimate is not None else "no answer",
+            spaced(line.corrupt),
+        )
+    return [title, table]
 
 
 def _comparisons(answer: Comparisons) -> list[Any]:
@@ -287,13 +308,17 @@ def _suspects(answer: Suspects) -> list[Any]:
 def _remarks(answer: Answer, *, hints: bool) -> Iterator[str]:
     """Yield remarks on the answer; hints are for people only."""
     values: list[Value] = []
-    if isinstance(answer, Means):
-        values = [line.mean for line in answer.groups]
+    if isinstance(answer, (Means, Quantiles)):
+        if isinstance(answer, Means):
+            given = [(line.group, line.mean) for line in answer.groups]
+        else:
+            given = [(line.group, line.quantile) for line in answer.groups]
+        values = [value for _, value in given]
         notes: dict[str, list[str]] = {}
-        for line in answer.groups:
-            if line.mean.note:
-                label = ", ".join("(none)" if part is None else clean(part) for part in line.group)
-                notes.setdefault(line.mean.note, []).append(label)
+        for group, value in given:
+            if value.note:
+                label = ", ".join("(none)" if part is None else clean(part) for part in group)
+                notes.setdefault(value.note, []).append(label)
         for note, labels in notes.items():
             more = f" and {len(labels) - 3} more groups" if len(labels) > 3 else ""
             yield f"{'; '.join(labels[:3])}{more}: {note}" if answer.by else note

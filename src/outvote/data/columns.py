@@ -78,15 +78,15 @@ class Columns:
             row -= n_rows
         raise IndexError(row)
 
-    def check(self, nan_policy: NanPolicy) -> None:
-        """Refuse cells that hold no number, unless the policy says what they are."""
+    def check(self, nan_policy: NanPolicy, *, infinite: bool = False) -> None:
+        """Refuse cells that hold no number, unless the policy says what they are; infinite cells may be values."""
         if self.unreadable and nan_policy != "corrupt":
             refuse_text(self.name, *self.place(self.unreadable[0].row), self.unreadable[0].text, self.n_unreadable)
-        infinite = np.flatnonzero(np.isinf(self.values))
-        if len(infinite) and nan_policy != "corrupt":
-            file, row = self.place(int(infinite[0]))
+        endless = np.flatnonzero(np.isinf(self.values))
+        if len(endless) and nan_policy != "corrupt" and not infinite:
+            file, row = self.place(int(endless[0]))
             raise ValueError(
-                f"{self.name!r} is infinite in {len(infinite)} of {len(self.values)} rows (the first is row {row} of "
+                f"{self.name!r} is infinite in {len(endless)} of {len(self.values)} rows (the first is row {row} of "
                 f"{file}): nan_policy='corrupt' counts them as corrupt"
             )
         missing = np.flatnonzero(np.isnan(self.values))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions import Assumption, Bounded, FiniteKurtosis, Proportion
+from outvote.assumptions import Assumption, Bounded, FiniteKurtosis, Proportion, Symmetric
 from outvote.blocks.plan import RowPlan
 from outvote.certificate import Certificate, Provenance
 from outvote.data.missing import ContradictionError, NanPolicy, check_certain
@@ -33,6 +33,7 @@ from outvote.votes.evidence import (
     premise_interval,
     proportion_interval,
     scale_of,
+    symmetric_interval,
 )
 
 Floats = NDArray[np.float64]
@@ -43,7 +44,16 @@ NO_SCALE = (
     "The rows nearest the median are all equal, so nothing can be read off them: say what is known of the clean rows, "
     "Proportion() for rows of 0 and 1, Bounded(low, high) or FiniteVariance(sd)."
 )
+_FEW_SYMMETRIC = "There are too few rows, or too many may be corrupt, to bound the mean at this confidence."
 _FEW_ROWS = "There are too few rows to bound the sd of clean rows by their kurtosis: give sd, too."
+
+
+_BY_SYMMETRY = "The clean rows are symmetric, so their mean is their median: the ends are "
+_SYMMETRIC = {
+    "order": _BY_SYMMETRY + "rows, counted from below and from above.",
+    "signed rank": _BY_SYMMETRY + "averages of two rows, counted from below and from above, without the rows farthest "
+    "on the other side, as many as may be corrupt.",
+}
 
 
 @dataclass(frozen=True)
@@ -149,6 +159,10 @@ def _mean_of_column(
         provenance, note = ("certified", "") if math.isfinite(ends) else ("none", _FEW_ROWS)
     elif isinstance(assume, Proportion):
         found = proportion_interval(rows, terms)
+    elif isinstance(assume, Symmetric):
+        found, vote = symmetric_interval(rows, terms)
+        bounded = math.isfinite(found.low) or math.isfinite(found.high)
+        provenance, note = ("certified", "") if bounded else ("none", _FEW_SYMMETRIC)
     elif n_corrupt == 0 and request.vote == "auto" and not isinstance(assume, Bounded):
         found, vote = _fixed(values, assume, terms)
     else:
@@ -312,7 +326,9 @@ def _reason(found: list[_Found], provenance: Provenance, n_corrupt: int) -> str:
     lines = [
         f"A value of the mean is ruled out only by evidence that is left when the {rows} that speak most against it go."
     ]
-    if found[0].vote != "evidence":
+    if found[0].vote in _SYMMETRIC:
+        lines = [_SYMMETRIC[found[0].vote]]
+    elif found[0].vote != "evidence":
         lines = ["No row may be corrupt and the scale is known, so an interval of fixed width is the narrowest."]
     if any(one.interval.sturdier for one in found):
         lines.append("The rows nearly contradict the declared scale: the interval is the wider one of a sturdier test.")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outvote.assumptions import Proportion
+from outvote.assumptions import SYMMETRIC_ONLY, Proportion, Symmetric
 from outvote.blocks.partition import PartitionKind, Remainder, Rng
 from outvote.contamination import Contamination
 from outvote.data.missing import NanPolicy, check_rows
@@ -17,7 +17,7 @@ from outvote.data.rows import Rows, read_columns
 from outvote.estimate.block_values import block_means, deal_mean, within_bounds
 from outvote.estimate.evidence import OrderedTable, mean_by_evidence
 from outvote.estimate.levels import agree
-from outvote.estimate.request import Allowed, Assumed, NBlocks, Request, per_column
+from outvote.estimate.request import Allowed, Assumed, NBlocks, Request, distinct, per_column
 from outvote.estimate.result import RobustEstimate, placed_like
 from outvote.estimate.scales import SpreadOfRows
 from outvote.estimate.summary import BlockSummary, conclude_summary
@@ -57,9 +57,9 @@ def mean(
         Confidence (1 - δ) of the interval.
     assume : assumption or None
         What is known of the clean rows: `FiniteVariance`, `SubGaussian`, `Bounded` (rows outside are corrupt for
-        certain), `Proportion`, `FiniteKurtosis`; a sequence gives one for each column. None takes boolean rows for
-        proportions and reads an sd off others: the interval is then proved for clean rows with at most this sd, which
-        is printed with it (*conditional*).
+        certain), `Proportion`, `FiniteKurtosis`, `Symmetric`; a sequence gives one for each column. None takes boolean
+        rows for proportions and reads an sd off others: the interval is then proved for clean rows with at most this
+        sd, which is printed with it (*conditional*).
     vote : {"auto", "evidence", "median", "soft", "clipped"}
         How rows become one answer. "evidence" rules a value out only by evidence that is left when the rows that speak
         most against it go, as many as may be corrupt: no blocks and no seed. "median" is the median of block means, the
@@ -143,6 +143,8 @@ def mean_of(
     if request.evidence:
         ordered = OrderedTable.read(sample, assumed, request.nan_policy)
         return lambda one: mean_by_evidence(ordered, one, one.terms.shared(parts))
+    if any(isinstance(assume, Symmetric) for assume in distinct(assumed)):
+        raise ValueError(SYMMETRIC_ONLY)
     return lambda one: mean_by_blocks(sample, assumed, one.with_blocks(), one.terms.shared(parts))
 
 

@@ -19,12 +19,13 @@ from outvote.contamination import Adversary, Contamination
 from outvote.data.arguments import check_choice, log_delta_of, per_sample
 from outvote.data.missing import ContradictionError, MoreCorruptRows
 from outvote.data.rows import read_rows
-from outvote.data.text import count, spaced, with_radius
+from outvote.data.text import count, rounded, spaced, with_radius
 from outvote.estimate.curve import Side, curve
 from outvote.estimate.difference import difference, difference_by_evidence
 from outvote.estimate.evidence import OrderedTable, mean_by_evidence
 from outvote.estimate.mean import vote_of_blocks
 from outvote.estimate.ordered import Ordered, order_columns
+from outvote.estimate.quantile_claim import QuantileClaim, weigh_quantile_claim
 from outvote.estimate.request import Allowed, Request
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.weigh import weigh
@@ -52,7 +53,8 @@ class Tolerance:
         The estimate for the contamination that was assumed; with votes of blocks, when no row is corrupt.
     deciding : tuple
         The positions in the input of the rows that decide, strongest first: without them the conclusion falls. For two
-        samples pairs of the sample (0 or 1) and the position. Empty if the conclusion does not stand.
+        samples pairs of the sample (0 or 1) and the position. Of a quantile the rows on the claim's side nearest
+        the bound. Empty if the conclusion does not stand.
     premise : str
         What must be true of the clean rows, in words, if an sd was read off them.
     largest_sd : float or tuple of float
@@ -117,12 +119,22 @@ class Tolerance:
         return plan.withstands if isinstance(plan, RowPlan) else 0
 
     def _size(self, value: float) -> str:
-        return with_radius(value, float(self.estimate.radius))
+        if self.estimate.plan.vote != "order":
+            return with_radius(value, float(self.estimate.radius))
+        low, high = (float(end) for end in self.estimate.interval)
+        half = (high - low) / 2
+        known = [
+            f"{word} {rounded(end, half)}"
+            for end, word in ((low, "at least"), (high, "at most"))
+            if abs(end) < math.inf
+        ]
+        ends = f"{rounded(low, half)} to {rounded(high, half)}" if len(known) == 2 else "".join(known)
+        return f"{rounded(value, half)} ({ends})" if ends else rounded(value, None)
 
     def _grounds(self) -> str:
         grounds = "" if self.estimate.certificate.adversary == "oblivious" else ", even by someone who saw the others"
         if not self.premise:
-            return grounds + ("" if self.estimate.certificate.provenance == "certified" else " (plug-in)")
+            return grounds + (" (plug-in)" if self.estimate.certificate.provenance == "plug-in" else "")
         largest = [f"{sd:.3g}" for sd in np.atleast_1d(self.largest_sd).tolist() if math.isfinite(sd)]
         until = f"; with {count(self._assumed, 'corrupt row')} up to {' and '.join(largest)}" if largest else ""
         return f"{grounds} (if {self.premise}{until})"
@@ -155,10 +167,11 @@ def tolerance(
     Parameters
     ----------
     *samples : array-like
-        One sample and a `claim` about its mean, or two samples a and b, whose means are compared.
+        One sample and a `claim` about its mean or a quantile, or two samples a and b, whose means are compared.
     claim : str, optional
-        ``"mean > 0"``, ``"mean < 12.5"``; for two samples ``"difference > 0"`` (mean(b) - mean(a)). Without one, for
-        two samples, the conclusion is the sign of the difference, and the intervals are two-sided.
+        ``"mean > 0"``, ``"mean < 12.5"``; ``"p99 < 300"``, ``"median > 3"``, which need no `assume`; for two samples
+        ``"difference > 0"`` (mean(b) - mean(a)). Without one, for two samples, the conclusion is the sign of the
+        difference, and the intervals are two-sided.
     confidence : float
         Confidence (1 - δ) of the sentence.
     assume, vote
@@ -197,6 +210,8 @@ def tolerance(
     >>> a, b = rng.normal(10.0, size=4000), rng.normal(11.8, size=6000)
     >>> print(ov.tolerance(a, b, assume=ov.FiniteVariance(1.0)))
     B beats A by 1.84 ± 0.12; this stands unless more than 1 999 of the 10 000 rows are corrupt.
+    >>> print(ov.tolerance(rng.exponential(50, size=10_000), claim="p99 < 260"))
+    p99 < 260: it is 223 (188 to 234); this stands unless more than 3 455 of the 10 000 rows are corrupt.
     """
     names = ("x",) if len(samples) == 1 else tuple(f"sample {s + 1}" for s in range(len(samples)))
     rows = [read_rows(sample, name) for sample, name in zip(samples, names, strict=True)]
@@ -207,6 +222,14 @@ def tolerance(
         if fixed in options:
             raise TypeError(f"{fixed}={options[fixed]!r} does not go with tolerance: state the conclusion as a claim")
     check_choice("adversary", adversary, Adversary)
+    about_quantile = QuantileClaim.read(claim)
+    if about_quantile is not None:
+        if paired or len(rows) != 1 or assume is not None or vote not in ("auto", "evidence"):
+            raise ValueError(
+                f"claim={claim!r} is about a quantile of one sample: leave out paired, assume and vote; compare two "
+                "samples by claim='difference > 0' or by outvote.quantile_difference"
+            )
+        return _of_quantile(about_quantile, rows[0], confidence, adversary, contamination, options)
     if paired:
         if len(rows) != 2 or len(rows[0]) != len(rows[1]):
             raise ValueError("paired=True needs two samples with as many rows")
@@ -232,6 +255,28 @@ def tolerance(
         text = text.replace("?", ">" if sign > 0 else "<")
     stands = found.stands if found.sign == sign else None
     return Tolerance(stands, found.n_rows, text, confidence, first)
+
+
+def _of_quantile(
+    claim: QuantileClaim,
+    rows: NDArray[Any],
+    confidence: float,
+    adversary: Adversary,
+    contamination: Allowed,
+    options: dict[str, Any],
+) -> Tolerance:
+    """Count the rows of a claim about a quantile, which needs no premise."""
+    request = Request.read(contamination, confidence, vote="auto", votes=VoteName, **options)
+    terms = Terms(log_delta_of(confidence), adversary, "less" if claim.relation.startswith("<") else "greater")
+    found, deciding, estimate = weigh_quantile_claim(claim, rows, request, terms)
+    return Tolerance(
+        found,
+        len(rows) - estimate.n_omitted * (request.nan_policy == "omit"),
+        claim.text,
+        confidence,
+        estimate,
+        tuple(deciding),
+    )
 
 
 def _by_evidence(

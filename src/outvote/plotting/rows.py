@@ -89,7 +89,9 @@ class RowsDisplay:
         for end in bounds:
             ax.axvline(end, color=COLORS["robust"], lw=0.8)
         ax.axvline(self.estimate, color=COLORS["robust"], lw=2.0, label=f"estimate {self.estimate:.4g}")
-        if edges[0] <= self.plain <= edges[-1]:
+        if self.plain == self.estimate:
+            pass  # a quantile has no other estimate that trusts every row
+        elif edges[0] <= self.plain <= edges[-1]:
             ax.axvline(self.plain, color=COLORS["plain"], lw=2.0, ls="--", label=f"plain mean {self.plain:.4g}")
         else:
             ax.plot([], [], color=COLORS["plain"], ls="--", label=f"plain mean {self.plain:.4g}, outside the picture")
@@ -107,8 +109,9 @@ class RowsDisplay:
         assert self.other is not None
         ax.stairs(self.histogram.counts, self.histogram.edges, fill=True, color="#d0d0d0", label="rows of a")
         ax.stairs(self.other.counts, self.other.edges, color="#303030", lw=1.4, label="rows of b")
+        what = self.statistic.partition(" difference of ")[2].removesuffix("s") or "mean"
         for centre, name, style in zip(self.centres, "ab", ("--", "-"), strict=True):
-            ax.axvline(centre, color=COLORS["robust"], lw=2.0, ls=style, label=f"mean of {name}, about {centre:.4g}")
+            ax.axvline(centre, color=COLORS["robust"], lw=2.0, ls=style, label=f"{what} of {name}, about {centre:.4g}")
         ax.set_xlabel("value")
         ax.set_ylabel("rows")
         ax.set_title(f"{self.statistic}: {self.estimate:.4g}, {self.remarks}", fontsize="medium")

@@ -27,7 +27,7 @@ from outvote.blocks.hashing import hash_rows
 from outvote.data.files import find_files
 from outvote.data.text import count
 from outvote.estimate.summary import BlockSummary, GroupedBlockSummary
-from outvote.tables.engine import Engine, Key, NumberedRows, Query, Tally, add_tallies
+from outvote.tables.engine import ANSWER, Engine, Key, NumberedRows, Query, Tally, add_tallies
 from outvote.tables.frames import EagerEngine, summary_of
 
 #: Rows that a worker turns into arrays at once.
@@ -180,9 +180,9 @@ class ClusterEngine(Engine):
         """Return the names of the columns."""
         return self._empty.names()
 
-    def frame(self, columns: dict[str, list[Any]]) -> Any:
+    def frame(self, columns: dict[str, list[Any]], answer: Mapping[str, type] = ANSWER) -> Any:
         """Return an answer as a Dask dataframe, or as an Arrow table if the data are files."""
-        return self._source.answer(self._empty.frame(columns))
+        return self._source.answer(self._empty.frame(columns, answer))
 
     def tally(self, query: Query) -> dict[Key, Tally]:
         """Count the rows of each group, and the rows of each part, which are needed to number them."""

@@ -27,6 +27,7 @@ from outvote.data.files import (
 )
 from outvote.estimate.summary import BlockSummary
 from outvote.tables.engine import (
+    ANSWER,
     Engine,
     Key,
     Lines,
@@ -233,9 +234,9 @@ class DuckEngine(Engine):
         """Return the names of the columns."""
         return list(self._source.columns)
 
-    def frame(self, columns: dict[str, list[Any]]) -> Any:
+    def frame(self, columns: dict[str, list[Any]], answer: Mapping[str, type] = ANSWER) -> Any:
         """Return a relation, or an Arrow table where the data are files."""
-        return self._source.answer(super().frame(columns))
+        return self._source.answer(super().frame(columns, answer))
 
     def n_rows(self) -> int | None:
         """Return what the files themselves say, where rows are numbered by their position."""

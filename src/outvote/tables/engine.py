@@ -15,7 +15,7 @@ from outvote.data.files import check_name
 from outvote.estimate.summary import BlockSummary
 
 #: The columns of an answer by group, beside the keys, and what they hold; "column" where there are several questions.
-ANSWER = {
+ANSWER: dict[str, type] = {
     "column": str,
     "estimate": float,
     "low": float,
@@ -124,12 +124,12 @@ class Engine(ABC):
     def rows(self, query: Query) -> Iterator[NumberedRows]:
         """Yield all rows with their keys and ids, some at a time, NULL as NaN; `tally` has been called."""
 
-    def frame(self, columns: dict[str, list[Any]]) -> Any:
-        """Return a table of the kind the data came in; columns that are not in `ANSWER` are keys."""
+    def frame(self, columns: dict[str, list[Any]], answer: Mapping[str, type] = ANSWER) -> Any:
+        """Return a table of the kind the data came in; columns that are not in `answer` are keys."""
         import pyarrow as pa
 
         kinds = {str: pa.string(), float: pa.float64(), int: pa.int64()}
-        types = {name: kinds[ANSWER[name]] if name in ANSWER else self.key_type(name) for name in columns}
+        types = {name: kinds[answer[name]] if name in answer else self.key_type(name) for name in columns}
         return pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
 
     def key_type(self, name: str) -> Any:

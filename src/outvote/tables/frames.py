@@ -122,17 +122,19 @@ class EagerEngine(Engine):
         keep = np.isfinite(values).all(axis=1)
         yield from by_block(values[keep], ids[keep], n_blocks[()], seed)
 
-    def frame(self, columns: dict[str, list[Any]]) -> Any:
+    def frame(self, columns: dict[str, list[Any]], answer: Mapping[str, type] = ANSWER) -> Any:
         """Return an answer as a frame of the same kind; keys keep their types."""
-        return narwhals_frame(columns, self._schema, self._frame.implementation).to_native()
+        return narwhals_frame(columns, self._schema, self._frame.implementation, answer).to_native()
 
 
-def narwhals_frame(columns: dict[str, list[Any]], schema: Mapping[str, Any], backend: Any) -> Any:
+def narwhals_frame(
+    columns: dict[str, list[Any]], schema: Mapping[str, Any], backend: Any, answer: Mapping[str, type] = ANSWER
+) -> Any:
     """Return an answer as a frame of a given kind; `schema` has the types of the keys."""
     import narwhals as nw
 
     kinds = {str: nw.String(), float: nw.Float64(), int: nw.Int64()}
-    types = {name: kinds[ANSWER[name]] if name in ANSWER else schema[name] for name in columns}
+    types = {name: kinds[answer[name]] if name in answer else schema[name] for name in columns}
     return nw.from_dict(columns, schema=types, backend=backend)
 
 
@@ -368,9 +370,9 @@ class LazyEngine(Engine):
         keys = [labels_of(found[_OURS.format(f"k{j}")], name) for j, name in enumerate(query.by)]
         yield values, keys, found[_OURS.format("id")].to_numpy().astype(np.int64)
 
-    def frame(self, columns: dict[str, list[Any]]) -> Any:
+    def frame(self, columns: dict[str, list[Any]], answer: Mapping[str, type] = ANSWER) -> Any:
         """Return an answer as a lazy frame of the same kind."""
-        return narwhals_frame(columns, self._schema, self._frame.implementation).lazy().to_native()
+        return narwhals_frame(columns, self._schema, self._frame.implementation, answer).lazy().to_native()
 
 
 def _hash_expression(ids: Any, seed: int) -> Any:

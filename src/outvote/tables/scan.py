@@ -29,6 +29,8 @@ from outvote.estimate.voting import vote as let_vote
 from outvote.kernels import Kernel, kernel_of
 from outvote.kernels.variance import VARIANCE
 from outvote.tables.engine import ANSWER, Engine, Key, Query, Tally, samples_of
+from outvote.tables.labels import column_names, sortable, two_labels
+from outvote.tables.quantiles import QUANTILE_ANSWER, quantile_request, quantile_table, rows_by_group
 from outvote.votes import Alternative, Terms
 
 _HEADS = tuple(ANSWER)[1:]
@@ -143,7 +145,7 @@ class Scan:
         terms = request.terms.shared(2)
         terms = replace(terms, alternative="two-sided") if relative else terms
         tallies = self._checked(query, request)
-        labels = _two_labels(tallies, by, a, b)
+        labels = two_labels(tallies, by, a, b)
         sizes = [_usable(tallies[label], request) for label in labels]
         for label, size in zip(labels, sizes, strict=True):
             if size == 0:
@@ -199,7 +201,7 @@ class Scan:
         query = self._query(column, by)
         request = _request(contamination, confidence, "median", nan_policy, "two-sided", None, "auto", 1 + bool(by))
         tallies = self._checked(query, request)
-        labels = ((),) if by is None else _two_labels(tallies, by, a, b)
+        labels = ((),) if by is None else two_labels(tallies, by, a, b)
         rows, numbers = zip(*samples_of(self._engine, query, labels), strict=True)
         found = tolerance(
             *rows, claim=claim, confidence=confidence, assume=assume, contamination=contamination,
@@ -208,6 +210,47 @@ class Scan:
         if by is None:
             return replace(found, deciding=tuple(int(numbers[0][i]) for i in found.deciding))
         return replace(found, deciding=tuple((s, int(numbers[s][i])) for s, i in found.deciding))
+
+    def quantile(
+        self,
+        column: str,
+        q: Any = 0.5,
+        by: str | Sequence[str] | None = None,
+        contamination: Any = 0.01,
+        confidence: float = 0.95,
+        *,
+        nan_policy: NanPolicy = "raise",
+        alternative: Alternative = "two-sided",
+        simultaneous: bool = False,
+    ) -> Any:
+        """Estimate quantiles of a column; nothing is assumed of its clean rows.
+
+        Parameters
+        ----------
+        column : str
+            The column; it is brought into memory.
+        q : float or sequence of float
+            Which quantiles, strictly between 0 and 1.
+        by : str or sequence of str, optional
+            Keys: one answer for each group. `contamination` and `confidence` apply to each group.
+        contamination, confidence, nan_policy, alternative, simultaneous
+            As for `outvote.quantile`: NULL is NaN, infinities are values.
+
+        Returns
+        -------
+        RobustEstimate, or a table of the kind the data came in
+            With `by` a table, sorted by the keys: the keys, q if there are several, estimate, low, high, n, corrupt
+            (rows allowed for), provenance, and a note where there is no answer, or too few rows for an end.
+        """
+        if not isinstance(column, str):
+            raise TypeError(f"column={column!r} must be the name of one column")
+        query = self._query(column, by, QUANTILE_ANSWER)
+        settings = {
+            "q": q, "contamination": contamination, "confidence": confidence, "nan_policy": nan_policy,
+            "alternative": alternative, "simultaneous": simultaneous,
+        }  # fmt: skip
+        self._checked(query, quantile_request(settings), infinite=True)
+        return quantile_table(self._engine, query, rows_by_group(self._engine, query), settings)
 
     def variance(self, column: str, **options: Any) -> RobustEstimate:
         """Estimate the variance of a column; options as for `u_statistic`. The rows are not shuffled."""
@@ -286,13 +329,15 @@ class Scan:
 
     # --- the steps ---------------------------------------------------------------------------------------
 
-    def _query(self, column: str | Sequence[str], by: str | Sequence[str] | None) -> Query:
-        columns, keys = _names(column, "column"), () if by is None else _names(by, "by")
+    def _query(
+        self, column: str | Sequence[str], by: str | Sequence[str] | None, answer: Mapping[str, Any] = ANSWER
+    ) -> Query:
+        columns, keys = column_names(column, "column"), () if by is None else column_names(by, "by")
         there = self._engine.names()
         for argument, names in (("column", columns), ("by", keys)):
             for name in names:
                 check_name(argument, name, there)
-        clash = next((name for name in keys if name in ANSWER), None)
+        clash = next((name for name in keys if name in answer), None)
         if clash is not None:
             raise ValueError(f"by={clash!r} is also the name of a column of the answer: rename it")
         return Query(columns, keys)
@@ -316,12 +361,13 @@ class Scan:
         blocks = {key: plan.n_blocks for key, plan in plans.items() if isinstance(plan, BlockPlan)}
         return tallies, plans, self._engine.summaries(query, blocks, request.seed) if blocks else {}
 
-    def _checked(self, query: Query, request: Request) -> dict[Key, Tally]:
-        """Count the rows, and apply the NaN policy to the counts."""
+    def _checked(self, query: Query, request: Request, *, infinite: bool = False) -> dict[Key, Tally]:
+        """Count the rows, and apply the NaN policy to the counts; infinite rows may be values."""
         tallies = self._engine.tally(query)
         if not query.by and not tallies:
             tallies = {(): Tally(0, 0, 0)}
         total = sum(tallies.values(), start=Tally(0, 0, 0))
+        total = replace(total, n_infinite=0) if infinite else total
         which = ", ".join(map(repr, query.columns))
         if total.example is not None:
             file, row, text = total.example
@@ -355,7 +401,7 @@ class Scan:
         columns: tuple[str, ...] | None,
     ) -> Any:
         lines: list[tuple[Any, ...]] = []
-        for key in sorted(found, key=_sortable):
+        for key in sorted(found, key=sortable):
             labels = key if isinstance(key, tuple) and len(query.by) > 1 else (key,)
             for j, name in enumerate(columns or (None,)):
                 lines.append((*labels, *(() if name is None else (name,)), *_line(found[key], rows[key], j)))
@@ -372,18 +418,6 @@ def _line(found: RobustEstimate | str, n_rows: int, j: int) -> tuple[Any, ...]:
     plan = found.plan
     assert isinstance(plan, BlockPlan)
     return (*numbers, found.certificate.provenance, plan.n_rows, plan.n_blocks, plan.withstands, note)
-
-
-def _names(given: Any, argument: str) -> tuple[str, ...]:
-    """Return one name or several as a tuple."""
-    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, (list, tuple)) else None
-    if names is None or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"{argument}={given!r} must be the name of a column, or a list of names")
-    if not names:
-        raise ValueError(f"{argument}={given!r} is empty: give at least one column")
-    if len(set(names)) < len(names):
-        raise ValueError(f"{argument}={given!r} names a column twice")
-    return names
 
 
 def _request(
@@ -464,29 +498,3 @@ def _completed(summary: BlockSummary, tally: Tally, request: Request) -> BlockSu
     else:
         summary.n_omitted = n_bad
     return summary
-
-
-def _two_labels(tallies: Mapping[Key, Tally], by: str, a: Any, b: Any) -> tuple[Any, Any]:
-    """Return the labels of the two groups that are compared."""
-    labels = sorted(tallies, key=_sortable)
-    shown = ", ".join(map(repr, labels[:10]))
-    for name, label in (("a", a), ("b", b)):
-        if label is not None and label not in labels:
-            raise ValueError(f"{name}={label!r} is not a value of the column {by!r}: its values are {shown}")
-    if a is None and b is None:
-        if len(labels) != 2:
-            raise ValueError(f"the column {by!r} has {len(labels)} values, not two: name a and b among {shown}")
-        return labels[0], labels[1]
-    if a is None or b is None:
-        others = [label for label in labels if label != (b if a is None else a)]
-        if len(others) != 1:
-            raise ValueError(f"the column {by!r} has {len(labels)} values: name both a and b among {shown}")
-        return (others[0], b) if a is None else (a, others[0])
-    if a == b:
-        raise ValueError(f"a and b are both {a!r}: a difference needs two groups")
-    return a, b
-
-
-def _sortable(key: Any) -> Any:
-    parts = key if isinstance(key, tuple) else (key,)
-    return tuple((type(part).__name__, part) for part in parts)

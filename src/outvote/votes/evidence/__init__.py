@@ -11,6 +11,7 @@ from outvote.votes.evidence.interval import (
     promised_vote,
     scale_of,
 )
+from outvote.votes.evidence.order import Ranks, lower_rank, lower_ranks, quantile_ranks, rows_to_bound
 from outvote.votes.evidence.proportion import proportion_interval
 from outvote.votes.evidence.rows import SeveralRows, SortedRows
 from outvote.votes.evidence.scale import (
@@ -21,12 +22,14 @@ from outvote.votes.evidence.scale import (
     sigma_lower,
     sigma_upper,
 )
+from outvote.votes.evidence.symmetric import symmetric_interval
 from outvote.votes.evidence.two_samples import Sample, difference_interval
 
 __all__ = [
     "Bins",
     "EvidenceInterval",
     "Pairs",
+    "Ranks",
     "Sample",
     "SeveralRows",
     "SortedRows",
@@ -35,13 +38,18 @@ __all__ = [
     "declared_interval",
     "difference_interval",
     "free_interval",
+    "lower_rank",
+    "lower_ranks",
     "median_of_sorted",
     "premise_factor",
     "premise_interval",
     "promised_radius",
     "promised_vote",
     "proportion_interval",
+    "quantile_ranks",
+    "rows_to_bound",
     "scale_of",
     "sigma_lower",
     "sigma_upper",
+    "symmetric_interval",
 ]

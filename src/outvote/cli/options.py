@@ -1,0 +1,89 @@
+"""Read the options that the commands share."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
+from outvote.cli.answer import Asked
+from outvote.contamination import Contamination
+from outvote.data.arguments import log_delta_of
+from outvote.data.missing import NanPolicy
+
+
+def asked_for(
+    contamination: str,
+    confidence: float,
+    sd: float | None,
+    bounds: tuple[float, float] | None,
+    kurtosis: float | None,
+    scale: float | None,
+    vote: str,
+    nan: NanPolicy,
+    seed: int,
+) -> Asked:
+    """Read the options that the commands share."""
+    amount = _amount(contamination)
+    if amount != "auto":
+        Contamination(amount)  # raises an error if the amount is impossible
+    log_delta_of(confidence)
+    assume = _assumption(sd, bounds, kurtosis, scale)
+    return Asked(
+        contamination=amount,
+        confidence=confidence,
+        assume=assume,
+        vote=vote,
+        nan=nan,
+        seed=seed,
+    )
+
+
+def _amount(text: str) -> Any:
+    """Read a share (0.01 or 1%), a number of rows, or "auto"."""
+    given = text.strip()
+    try:
+        if given == "auto":
+            return given
+        if given.endswith("%"):
+            return float(Fraction(given[:-1].strip()) / 100)
+        return float(given) if set(given) & set(".eE") else int(given)
+    except ValueError:
+        raise ValueError(
+            f"--contamination {text!r} must be a share of the rows (0.01 or 1%), a number of rows (50), or auto"
+        ) from None
+
+
+def _assumption(
+    sd: float | None, bounds: tuple[float, float] | None, kurtosis: float | None, scale: float | None
+) -> Any:
+    """Return the assumption that the options describe; an sd may go with bounds or with a kurtosis."""
+    given = {"--bounds": bounds, "--kurtosis": kurtosis, "--scale": scale}
+    named = [name for name, one in given.items() if one is not None]
+    if len(named) > 1 or (sd is not None and named == ["--scale"]):
+        both = " and ".join([*named, *(["--sd"] if sd is not None else [])])
+        raise ValueError(f"{both} do not go together: use the strongest of them")
+    if bounds is not None:
+        if not bounds[0] < bounds[1]:
+            raise ValueError(f"--bounds {bounds[0]:g} {bounds[1]:g}: the first must be smaller than the second")
+        return Bounded(*bounds, variance=None if sd is None else sd**2)
+    if kurtosis is not None:
+        return FiniteKurtosis(kurtosis, sd)
+    if scale is not None:
+        return SubGaussian(scale)
+    return None if sd is None else FiniteVariance(sd)
+
+
+def quantiles_of(text: str) -> float | list[float]:
+    """Read which quantiles are asked for: "0.95", or several as "0.5,0.95".
+
+    Examples
+    --------
+    >>> quantiles_of("0.95"), quantiles_of("0.5, 0.95")
+    (0.95, [0.5, 0.95])
+    """
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--q {text!r} must be shares between 0 and 1, --q 0.5,0.95 for instance") from None
+    return found if "," in text else found[0]

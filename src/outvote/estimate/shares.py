@@ -1,0 +1,146 @@
+"""Which quantiles are asked for, and the rows they are read off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote.data.arguments import is_number
+from outvote.data.missing import NanPolicy, check_rows
+from outvote.votes.evidence import Ranks
+
+_MEDIAN = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The quantiles asked for, as exact decimals, and whether they came as a sequence.
+
+    Examples
+    --------
+    >>> Shares.read([0.5, 0.999]).names, Shares.read(0.5).statistic, Shares.read(0.025).statistic
+    (('p50', 'p99.9'), 'median', 'p2.5')
+    """
+
+    each: tuple[Fraction, ...]
+    several: bool
+
+    @classmethod
+    def read(cls, q: Any) -> Shares:
+        """Read the argument `q`."""
+        given = q.tolist() if isinstance(q, np.ndarray) else q
+        several = isinstance(given, Sequence) and not isinstance(given, (str, bytes))
+        shares = tuple(given) if several else (given,)
+        if not shares:
+            raise ValueError(f"q={given!r} is empty: name at least one quantile, q=[0.5, 0.95] for instance")
+        return cls(tuple(_share(one, given) for one in shares), several)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape that they give to an answer."""
+        return (len(self.each),) if self.several else ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the quantiles."""
+        return tuple(f"p{float(100 * share):.10g}" for share in self.each)
+
+    @property
+    def statistic(self) -> str:
+        """What is estimated, in a word."""
+        if self.several:
+            return "quantiles"
+        return "median" if self.each == (_MEDIAN,) else self.names[0]
+
+
+def _share(one: Any, given: Any) -> Fraction:
+    if isinstance(one, Fraction):
+        share = one
+    elif not is_number(one):
+        raise TypeError(f"q={given!r} must be a number strictly between 0 and 1, 0.95 for instance, or a list of such")
+    else:
+        number = float(one)
+        share = Fraction(repr(number)) if math.isfinite(number) else Fraction(-1)
+    if not 0 < share < 1:
+        hint = f": did you mean {float(one) / 100:g}?" if 1 < share < 100 else ", 0.95 for instance"
+        raise ValueError(f"q={given!r} must lie strictly between 0 and 1{hint}")
+    return share
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """The rows of a sample that are values, in any order; infinities are values.
+
+    Attributes
+    ----------
+    values : ndarray
+        The rows without those that have NaN.
+    where : ndarray or None
+        Where they were in the input; None if they are all of it.
+    n_rows : int
+        How many rows there are, those that are corrupt for certain among them.
+    n_bad : int
+        How many rows had NaN.
+    """
+
+    values: NDArray[Any]
+    where: NDArray[np.intp] | None
+    n_rows: int
+    n_bad: int
+
+    @property
+    def n_found(self) -> int:
+        """How many rows are corrupt for certain."""
+        return self.n_rows - len(self.values)
+
+    @classmethod
+    def read(cls, column: NDArray[Any], nan_policy: NanPolicy, name: str) -> Column:
+        """Apply the NaN policy to one column."""
+        bad = nan_rows(column[:, None], nan_policy, name)
+        return cls.without(column, bad, nan_policy, name)
+
+    @classmethod
+    def without(cls, column: NDArray[Any], bad: NDArray[np.bool_] | None, nan_policy: NanPolicy, name: str) -> Column:
+        """Take the rows with NaN out of a column."""
+        if bad is None:
+            return cls(column, None, len(column), 0)
+        where = np.flatnonzero(~bad)
+        values, n_bad = column[where], len(column) - len(where)
+        if nan_policy == "omit":
+            check_rows(len(values), f"{name} without its rows with NaN")
+            return cls(values, where, len(values), n_bad)
+        return cls(values, where, len(column), n_bad)
+
+    def estimate_rank(self, share: Fraction) -> int:
+        """Return the rank of the sample quantile, the smallest row that a share q of them does not exceed: ⌈q·n⌉."""
+        return math.ceil(share * len(self.values))
+
+    def places(self, share: Fraction, ranks: Ranks) -> tuple[int | None, int, int | None]:
+        """Return where low end, estimate and high end stand among the rows in order, from 0 on; None for no end."""
+        n = len(self.values)
+        low, high = ranks.low - 1, n - ranks.high
+        # With a confidence below one half an end may pass the sample quantile.
+        middle = min(max(self.estimate_rank(share) - 1, low), high if ranks.high else n - 1)
+        return low if ranks.low else None, middle, high if ranks.high else None
+
+
+def nan_rows(table: NDArray[Any], nan_policy: NanPolicy, name: str) -> NDArray[np.bool_] | None:
+    """Return which rows have NaN, None if none has; refuse them if the policy does."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if table.dtype.kind != "f" or not math.isnan(float(np.add.reduce(table, axis=None))):
+            return None  # a sum that is a number had no NaN among its terms
+    bad: NDArray[np.bool_] = np.isnan(table).any(axis=1)
+    if not bad.any():
+        return None
+    if nan_policy == "raise":
+        raise ValueError(
+            f"{name} has NaN in {int(bad.sum())} of {len(table)} rows (the first is row {int(np.argmax(bad))}): "
+            "nan_policy='corrupt' counts such rows as corrupt, nan_policy='omit' leaves them out"
+        )
+    return bad
