@@ -28,7 +28,7 @@ def test_auc_of_all_rows_with_its_interval():
     assert found == ov.u_statistic(x, y, kernel="auc", contamination=20) or found.interval == pytest.approx(
         ov.u_statistic(x, y, kernel="auc", contamination=20).interval, abs=0
     )
-    assert "without 20 and 20 of the rows" in found.explain()
+    assert "without 20 of sample 1 and 20 of sample 2" in found.explain()
     json.dumps(found.to_dict(), allow_nan=False)
 
 

@@ -28,8 +28,8 @@ from outvote.votes.complete import complete_interval
 from outvote.votes.evidence import SeveralRows, SortedRows
 
 _COMPLETE = (
-    "The statistic of all rows was computed, and the least and the largest value that it has without {rows}, whichever "
-    "they are."
+    "The statistic was computed from all rows, and again without {rows}, whichever make it least, or largest; the "
+    "interval leaves room for chance around these two."
 )
 _TUPLES = (
     "The rows were put into {tuples} disjoint tuples, in several ways that depend on their number alone. A value is "
@@ -107,7 +107,6 @@ def complete_u_statistic(
     sides = {"less": [highs - values], "greater": [values - lows]}
     radius = np.max(sides.get(terms.alternative, [values - lows, highs - values]), axis=0)
     several, kinds = len(counts) > 1, distinct(assumed)
-    gone = " and ".join(map(str, counts))
     certificate = Certificate(
         radius=shaped(radius, shape),
         provenance="certified",
@@ -120,7 +119,10 @@ def complete_u_statistic(
         alternative=terms.alternative,
     )
     sizes = tuple(len(sample) for sample in samples.rows)
-    reason = _COMPLETE.format(rows=f"{gone} of the rows" + " of the samples" * several)
+    gone = f"{counts[0]} of them"
+    if several:
+        gone = " and ".join(f"{count} of sample {number}" for number, count in enumerate(counts, 1))
+    reason = _COMPLETE.format(rows=gone)
     return _written(
         shaped(values, shape), Interval(shaped(lows, shape), shaped(highs, shape)), certificate, kernel, terms,
         RowPlan(sizes if several else sizes[0], counts if several else counts[0], "complete", reason), samples.n_bad,
