@@ -57,30 +57,26 @@ def smaller_before(ranks: Counts) -> Counts:
     array([0, 0, 2, 1])
     """
     n = len(ranks)
-    numbers, origin = ranks.astype(np.int64), np.arange(n)
-    found = np.zeros(n, dtype=np.int64)
-    places = np.arange(n)
+    kind: Any = np.int32 if n < 2**30 else np.int64
+    numbers, found, places = ranks.astype(kind), np.zeros(n, dtype=kind), np.arange(n, dtype=kind)
     for bit in reversed(range(max(n - 1, 0).bit_length())):
         is_set = (numbers >> bit) & 1
-        starts = (numbers >> (bit + 1)) << (bit + 1)
-        unset_before = np.cumsum(1 - is_set)
+        starts = numbers >> (bit + 1) << (bit + 1)
+        unset_before = np.cumsum(1 - is_set, dtype=kind)
         unset_before -= 1 - is_set
-        first = np.append(unset_before, 0)[np.minimum(starts, n)]  # those before the group
-        unset_before -= first
-        found[origin] += is_set * unset_before
-        new = np.where(is_set == 1, places + (1 << bit) - unset_before, starts + unset_before)
-        moved = np.empty_like(numbers)
-        moved[new] = numbers
-        numbers = moved
-        turned = np.empty_like(origin)
-        turned[new] = origin
-        origin = turned
-    return found
+        unset_before -= unset_before[starts]  # those before the group, which starts at this place
+        found += is_set * unset_before
+        new = np.where(is_set == 1, places + ((1 << bit) - unset_before), starts + unset_before)
+        numbers, old = np.empty_like(numbers), numbers
+        numbers[new] = old
+        found, old = np.empty_like(found), found
+        found[new] = old
+    return found[ranks].astype(np.int64)  # by now every number stands at its own place
 
 
 def _ordered(z: NDArray[Any]) -> tuple[NDArray[np.intp], Counts, Counts]:
     """Return the order of the rows, how many are smaller than each, and how many are not larger."""
-    order = np.argsort(z, kind="stable")
+    order = np.argsort(z)
     values = z[order]
     starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]]) if len(z) else np.empty(0, dtype=np.intp)
     sizes = np.diff(np.append(starts, len(z)))
