@@ -59,6 +59,13 @@ class Histogram(NamedTuple):
         places[-1] = np.searchsorted(values, last, side="right")
         return cls(edges, np.diff(places).astype(np.int64), int(places[0]), len(values) - int(places[-1]))
 
+    @classmethod
+    def of_counts(cls, n_zeros: int, n_ones: int) -> Histogram:
+        """Count rows of 0 and 1."""
+        counts = np.zeros(_BARS, dtype=np.int64)
+        counts[0], counts[-1] = n_zeros, n_ones
+        return cls(np.linspace(0.0, 1.0, _BARS + 1), counts, 0, 0)
+
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RobustEstimate:

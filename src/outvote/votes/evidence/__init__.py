@@ -11,7 +11,7 @@ from outvote.votes.evidence.interval import (
     promised_vote,
     scale_of,
 )
-from outvote.votes.evidence.proportion import proportion_interval
+from outvote.votes.evidence.proportion import Tally, proportion_interval
 from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.evidence.scale import (
     Pairs,
@@ -29,6 +29,7 @@ __all__ = [
     "Pairs",
     "Sample",
     "SortedRows",
+    "Tally",
     "central_sd",
     "contradicts",
     "declared_interval",

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from outvote.assumptions import Assumption, Bounded, FiniteKurtosis, Proportion
+from outvote.assumptions import Assumption, Bounded, FiniteKurtosis
 from outvote.votes.evidence.interval import CELL, EvidenceInterval, declared_ends, free_interval, premise_interval
 from outvote.votes.evidence.joint import Joint, Pair, pairs_of_factors
-from outvote.votes.evidence.proportion import proportion_interval
+from outvote.votes.evidence.proportion import Tally, proportion_interval
 from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.evidence.scale import Pairs, log_spread
 from outvote.votes.terms import Terms
@@ -58,7 +58,7 @@ class Sample:
             return EvidenceInterval(-math.inf, math.inf, math.nan)
         if self.assume is None:
             return premise_interval(self.rows, self.sd, terms, ends_only=True)
-        if isinstance(self.assume, Proportion):
+        if isinstance(self.rows, Tally):
             return proportion_interval(self.rows, terms)
         if isinstance(self.assume, FiniteKurtosis) and self.assume.sd is None:
             assert self.pairs is not None
