@@ -15,7 +15,7 @@ from outvote.data.missing import ContradictionError
 from outvote.estimate.evidence import premise_of
 from outvote.estimate.ordered import Ordered
 from outvote.votes import Alternative, Terms
-from outvote.votes.evidence import EvidenceInterval, Sample, central_sd, difference_interval
+from outvote.votes.evidence import EvidenceInterval, Sample, Tally, central_sd, difference_interval
 from outvote.votes.evidence.factors import factors_for, variance_factors
 from outvote.votes.evidence.two_samples import strongest_pair
 
@@ -192,6 +192,10 @@ class Weighed:
 
     def _own_logs(self, s: int, side: int, bound: float, count: int) -> Floats:
         one, x = self.samples[s], self.ordered[s].column / self.unit
+        if len(self.samples) == 2 and isinstance(one.rows, Tally):
+            # Without a one, or a zero, on the claim's side the share falls by so much.
+            share = one.rows.share if side < 0 else 1 - one.rows.share
+            return np.where(x == (side > 0), share / one.rows.n_rows, -math.inf)
         centre = bound if len(self.samples) == 1 else float(np.nanmedian(x))
         if not one.joint:
             return side * (x - centre)
