@@ -325,7 +325,7 @@ def test_notes_name_options_not_arguments(tmp_path):
     done = run("compare", path, "--value", "v", "--by", "k")
     assert done.exit_code == 1
     assert "assume" not in done.stderr
-    assert "name one with --sd, --bounds, --kurtosis or --scale" in done.stderr
+    assert "name one with --proportion, --sd, --bounds, --kurtosis or --scale" in done.stderr
     assert "The mean of the baseline may be 0" in done.stderr
 
 

@@ -12,7 +12,7 @@ from outvote.votes.roots import falling_root
 
 #: The smallest stake, in units of √(2·log(2/δ)/n) over the width of the bounds; each next one is twice as large, up to
 #: one that bets nearly all.
-_SMALLEST, _LARGEST = 2.0, 8.0
+_SMALLEST, _LARGEST = 2.0, 16.0
 #: Weights of the first two, for rows that spread as much as they can; the others share the rest.
 _WEIGHTS = (0.45, 0.2)
 #: From so many rows on, so many neighbours are taken together.
@@ -28,7 +28,7 @@ def stakes_for(n_rows: int, price: float) -> list[tuple[float, float]]:
     Examples
     --------
     >>> [(round(weight, 3), round(stake, 3)) for weight, stake in stakes_for(1000, math.log(40))]
-    [(0.45, 0.172), (0.2, 0.344), (0.088, 0.687), (0.088, 1.374), (0.088, 2.748), (0.088, 5.497)]
+    [(0.45, 0.172), (0.2, 0.344), (0.07, 0.687), (0.07, 1.374), (0.07, 2.749), (0.07, 5.497), (0.07, 10.994)]
     """
     unit = _SMALLEST * math.sqrt(2 * price / n_rows)
     n_more = max(math.ceil(math.log2(_LARGEST / unit)) - len(_WEIGHTS), 1)

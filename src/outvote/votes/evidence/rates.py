@@ -76,7 +76,7 @@ def rates_interval(
     >>> from outvote.votes.terms import Terms
     >>> found = rates_interval(Tally(970, 30, 0), Tally(950, 50, 0), Terms(math.log(0.05)))
     >>> round(found.low, 3), round(found.high, 3)
-    (0.002, 0.038)
+    (0.003, 0.038)
     """
 
     def end(sign: int) -> float:
