@@ -423,7 +423,7 @@ def one_assumption(assume: object) -> Assumption:
     """Return `assume`; raise an error if it is not an assumption."""
     if not isinstance(assume, Assumption):
         raise TypeError(
-            f"assume={assume!r} must be None, FiniteVariance(sd), SubGaussian(scale), Bounded(low, high) "
-            "or FiniteKurtosis(kurtosis, sd)"
+            f"assume={assume!r} must be None, FiniteVariance(sd), SubGaussian(scale), Bounded(low, high), "
+            "Proportion() or FiniteKurtosis(kurtosis, sd)"
         )
     return assume

@@ -105,6 +105,9 @@ max_contamination
     >>> print(ov.difference(a, b, contamination=0.01))  # doctest: +NORMALIZE_WHITESPACE
     difference 1.04 ± 0.19 (95 % if the clean rows' sd is at most 1.92 in a and 1.98 in b;
     allows for 50 corrupt rows in both together)
+    >>> a, b = rng.random(20_000) < 0.03, rng.random(20_000) < 0.045  # two rates: exact, if they are booleans
+    >>> print(ov.difference(a, b, contamination=20))
+    difference 0.0153 ± 0.0056 (certified 95 %, allows for 40 corrupt rows in both together)
     """
     request = Request.read(
         contamination, confidence, vote=vote, votes=VoteName, n_blocks=n_blocks, n_samples=1 if paired else 2,
