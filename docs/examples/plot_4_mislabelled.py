@@ -34,7 +34,7 @@ print(ov.metrics.robust_accuracy(labels, predicted, contamination=0.03, vote="au
 # %%
 # The bound that counts before a release is one-sided: the risk on clean rows is at most so much.
 
-risk = ov.certify_risk(labels != predicted, contamination=0.03, assume=ov.Bounded(0, 1), rng=0)
+risk = ov.certify_risk(labels != predicted, contamination=0.03)
 print(f"clean error at most {risk.interval.high:.3f}, with 95 % confidence")
 
 # %%
@@ -52,7 +52,7 @@ print(ov.metrics.robust_log_loss(labels, proba, contamination=0.03, rng=0))
 
 shares = [0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08]
 bounds = [
-    ov.certify_risk(labels != predicted, contamination=share, assume=ov.Bounded(0, 1), rng=0).interval.high
+    ov.certify_risk(labels != predicted, contamination=share).interval.high
     for share in shares
 ]
 ax = ov.plotting.new_axes()

@@ -378,8 +378,28 @@ def test_notes_name_options_not_arguments(tmp_path):
     done = run("compare", path, "--value", "v", "--by", "k")
     assert done.exit_code == 1
     assert "assume" not in done.stderr
-    assert "name one with --sd, --bounds, --kurtosis or --scale" in done.stderr
+    assert "name one with --proportion, --sd, --bounds, --kurtosis or --scale" in done.stderr
     assert "The mean of the baseline may be 0" in done.stderr
+
+
+def test_proportions(tmp_path, capsys):
+    path, page = tmp_path / "bought.csv", tmp_path / "page.html"
+    path.write_text(
+        "k,v\n" + "".join(f"{k},{int(i % step == 0)}\n" for k, step in (("A", 20), ("B", 5)) for i in range(800))
+    )
+    exact = outvote.mean(np.arange(800) % 5 == 0, 3)
+    done = run("mean", path, "--value", "v", "--by", "k", "--contamination", 3, "--proportion", "--json")
+    found = json.loads(done.stdout)["groups"][1]["mean"]
+    assert (found["low"], found["high"], found["provenance"]) == (*exact.interval, "certified")
+    done = run("compare", path, "--value", "v", "--by", "k", "--contamination", 3, "--proportion", "--json")
+    gap = json.loads(done.stdout)["comparisons"][0]["difference"]
+    known = outvote.difference(np.arange(800) % 20 == 0, np.arange(800) % 5 == 0, 3)
+    assert (gap["low"], gap["high"]) == pytest.approx(known.interval)
+    run("report", path, "--value", "v", "--by", "k", "--proportion", "--output", page)
+    assert "--proportion" in page.read_text()
+    assert "--proportion True" not in page.read_text()
+    for other in (("--sd", 1), ("--bounds", 0, 1)):
+        assert "do not go together" in mistake(capsys, "mean", path, "--value", "v", "--proportion", *other)
 
 
 @pytest.mark.parametrize(("low", "high"), [("A", "B"), ("B", "A")])

@@ -337,9 +337,9 @@ class Proportion(Bounded):
     mean 0.0293 ± 0.0043 (certified 95 %, allows for 20 corrupt rows)
     """
 
-    low: float = field(default=0.0, init=False)
-    high: float = field(default=1.0, init=False)
-    variance: float | None = field(default=None, init=False)
+    low: float = field(default=0.0, init=False, repr=False)
+    high: float = field(default=1.0, init=False, repr=False)
+    variance: float | None = field(default=None, init=False, repr=False)
 
     def scaled(self, factor: float) -> Bounded:  # type: ignore[override]
         """Return the assumption that holds for the values multiplied by `factor`."""

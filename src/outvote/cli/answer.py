@@ -29,7 +29,7 @@ _OPTIONS = [
     (r"\bThe mean of a may", "The mean of the baseline may"),
     (
         r"say what is known of the clean rows, .*FiniteVariance\(sd\)",
-        "name one with --sd, --bounds, --kurtosis or --scale",
+        "name one with --proportion, --sd, --bounds, --kurtosis or --scale",
     ),
     (r"\bnan_policy='(\w+)'", r"--nan \1"),
     (r"\bcolumn=", "--value "),
@@ -37,7 +37,8 @@ _OPTIONS = [
     (r"\bq=", "--q "),
     (r"\brow_id=", "--row-id "),
     (r"\bformat=", "--format "),
-    (r"\bassume=(?=\W|$)", "--sd, --bounds, --kurtosis or --scale"),
+    (r"\bassume=Proportion\(\)", "--proportion"),
+    (r"\bassume=(?=\W|$)", "--proportion, --sd, --bounds, --kurtosis or --scale"),
     (r"\b(contamination|confidence|sd|kurtosis|scale|vote)=", r"--\1 "),
 ]
 

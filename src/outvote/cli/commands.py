@@ -9,15 +9,12 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 try:
     import typer
 except ModuleNotFoundError:  # pragma: no cover - tested in an environment without it
     sys.exit("the command line needs typer and rich: pip install 'outvote[cli]'")
-
-if TYPE_CHECKING:
-    from outvote.cli.answer import Asked
 
 app = typer.Typer(
     help="Means, U-statistics and learners that stay right when part of the data is corrupt.",
@@ -90,6 +87,10 @@ Bounds = Annotated[
     tuple[float, float] | None,
     typer.Option("--bounds", metavar="LOW HIGH", rich_help_panel=_KNOWN, help="They lie between these two numbers."),
 ]
+ZeroOne = Annotated[
+    bool,
+    typer.Option("--proportion", rich_help_panel=_KNOWN, help="They are 0 or 1, or false and true, by definition."),
+]
 Kurtosis = Annotated[
     float | None, typer.Option("--kurtosis", rich_help_panel=_KNOWN, help="Their kurtosis is at most this number.")
 ]
@@ -138,6 +139,7 @@ def mean(
     confidence: Confidence = 0.95,
     sd: Sd = None,
     bounds: Bounds = None,
+    proportion: ZeroOne = False,
     kurtosis: Kurtosis = None,
     scale: Scale = None,
     vote: MeanVoting = MeanVote.auto,
@@ -168,11 +170,12 @@ def mean(
     """
     from outvote.cli import printing
     from outvote.cli.mean import means, means_by_id
+    from outvote.cli.options import read_options
     from outvote.data.columns import read_columns
     from outvote.data.files import Files
 
     form = _form(json, csv)
-    asked = _asked(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed)
+    asked = read_options(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed, proportion)
     if row_id is not None and sensitivity:
         raise ValueError("--row-id leaves the rows in their files, --sensitivity needs them in memory: use one")
     if row_id is not None and asked.contamination == "auto":
@@ -207,13 +210,13 @@ def quantile(
     many corrupt rows as --contamination allows; a dash where there are too few.
     """
     from outvote.cli import printing
-    from outvote.cli.options import quantiles_of
+    from outvote.cli.options import quantiles_of, read_options
     from outvote.cli.quantile import quantiles
     from outvote.data.columns import read_columns
     from outvote.data.files import Files
 
     form, shares = _form(json, csv), quantiles_of(q)
-    asked = _asked(contamination, confidence, None, None, None, None, Vote.auto, nan, 0)
+    asked = read_options(contamination, confidence, None, None, None, None, Vote.auto, nan, 0)
     with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
         columns = read_columns(source, value, _once(by))
         answer = quantiles(columns, shares, asked, str(source), progress=progress)
@@ -232,6 +235,7 @@ def compare(
     confidence: Confidence = 0.95,
     sd: Sd = None,
     bounds: Bounds = None,
+    proportion: ZeroOne = False,
     kurtosis: Kurtosis = None,
     scale: Scale = None,
     vote: Voting = Vote.auto,
@@ -244,13 +248,14 @@ def compare(
     """Compare variants with a baseline, and count how many corrupt rows it takes to overturn the conclusion."""
     from outvote.cli import printing
     from outvote.cli.compare import compare as compare_variants
+    from outvote.cli.options import read_options
     from outvote.data.columns import read_columns
     from outvote.data.files import Files
 
     form = _form(json, csv)
     if by == value:
         raise ValueError(f"--by {by} and --value {value} are the same column: --by takes the column with the variants")
-    asked = _asked(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed)
+    asked = read_options(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed, proportion)
     with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
         columns = read_columns(source, value, (by,))
         answer = compare_variants(columns, asked, str(source), baseline=baseline, progress=progress)
@@ -276,6 +281,7 @@ def report(
     confidence: Confidence = 0.95,
     sd: Sd = None,
     bounds: Bounds = None,
+    proportion: ZeroOne = False,
     kurtosis: Kurtosis = None,
     scale: Scale = None,
     vote: Voting = Vote.auto,
@@ -288,11 +294,12 @@ def report(
     The page is one HTML file that needs no network. The answer is also printed.
     """
     from outvote.cli import printing
+    from outvote.cli.options import read_options
     from outvote.cli.report import write_report
     from outvote.data.columns import read_columns
     from outvote.data.files import Files
 
-    asked = _asked(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed)
+    asked = read_options(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed, proportion)
     with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
         written = write_report(
             output,
@@ -325,10 +332,11 @@ def plan(
 ) -> None:
     """Compute the radius of a mean before there are rows, and what would make it smaller."""
     from outvote.cli import printing
+    from outvote.cli.options import read_options
     from outvote.cli.plan import plan as plan_rows
 
     form = _form(json, csv)
-    asked = _asked(contamination, confidence, sd, bounds, kurtosis, scale, vote, Nan.refuse, 0)
+    asked = read_options(contamination, confidence, sd, bounds, kurtosis, scale, vote, Nan.refuse, 0)
     raise typer.Exit(printing.show(plan_rows(rows, asked), form))
 
 
@@ -350,12 +358,13 @@ def suspects(
     Cells that are not numbers come first. A high score is a reason to look at a row, not a proof.
     """
     from outvote.cli import printing
+    from outvote.cli.options import read_options
     from outvote.cli.suspects import suspects as rank_suspects
     from outvote.data.columns import read_columns
     from outvote.data.files import Files
 
     form = _form(json, csv)
-    asked = _asked(contamination, 0.95, None, None, None, None, Vote.median, Nan.corrupt, seed)
+    asked = read_options(contamination, 0.95, None, None, None, None, Vote.median, Nan.corrupt, seed)
     with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
         columns = read_columns(source, value, _once(by))
         answer = rank_suspects(columns, asked, str(source), top=top, partitions=partitions, progress=progress)
@@ -420,7 +429,7 @@ def _typed(context: typer.Context) -> str:
         if parameter.param_type_name == "argument":
             files = words
         else:
-            options += [parameter.opts[0], *words]
+            options += [parameter.opts[0], *(words if given is not True else [])]
     dashed = any(file.startswith("-") and file != "-" for file in files)
     words = [*options, "--", *files] if dashed else [*files, *options]
     return shlex.join(["outvote", str(context.info_name), *words])
@@ -428,23 +437,6 @@ def _typed(context: typer.Context) -> str:
 
 def _once(by: list[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(by or ()))
-
-
-def _asked(
-    contamination: str,
-    confidence: float,
-    sd: float | None,
-    bounds: tuple[float, float] | None,
-    kurtosis: float | None,
-    scale: float | None,
-    vote: Vote | MeanVote,
-    nan: Nan,
-    seed: int,
-) -> Asked:
-    """Read the options that the commands share."""
-    from outvote.cli.options import asked_for
-
-    return asked_for(contamination, confidence, sd, bounds, kurtosis, scale, vote.value, nan.value, seed)
 
 
 def _is_mistake(error: BaseException) -> bool:

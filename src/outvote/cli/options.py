@@ -1,40 +1,40 @@
-"""Read the options that the commands share."""
+"""The options that commands share, read into an `Asked`."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from typing import Any
 
-from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
+from outvote.assumptions import Bounded, FiniteKurtosis, FiniteVariance, Proportion, SubGaussian
 from outvote.cli.answer import Asked
 from outvote.contamination import Contamination
 from outvote.data.arguments import log_delta_of
-from outvote.data.missing import NanPolicy
 
 
-def asked_for(
+def read_options(
     contamination: str,
     confidence: float,
     sd: float | None,
     bounds: tuple[float, float] | None,
     kurtosis: float | None,
     scale: float | None,
-    vote: str,
-    nan: NanPolicy,
+    vote: Any,
+    nan: Any,
     seed: int,
+    proportion: bool = False,
 ) -> Asked:
     """Read the options that the commands share."""
     amount = _amount(contamination)
     if amount != "auto":
         Contamination(amount)  # raises an error if the amount is impossible
     log_delta_of(confidence)
-    assume = _assumption(sd, bounds, kurtosis, scale)
+    assume = _assumption(sd, bounds, kurtosis, scale, proportion)
     return Asked(
         contamination=amount,
         confidence=confidence,
         assume=assume,
-        vote=vote,
-        nan=nan,
+        vote=vote.value,
+        nan=nan.value,
         seed=seed,
     )
 
@@ -55,14 +55,20 @@ def _amount(text: str) -> Any:
 
 
 def _assumption(
-    sd: float | None, bounds: tuple[float, float] | None, kurtosis: float | None, scale: float | None
+    sd: float | None,
+    bounds: tuple[float, float] | None,
+    kurtosis: float | None,
+    scale: float | None,
+    proportion: bool = False,
 ) -> Any:
     """Return the assumption that the options describe; an sd may go with bounds or with a kurtosis."""
-    given = {"--bounds": bounds, "--kurtosis": kurtosis, "--scale": scale}
+    given = {"--proportion": proportion or None, "--bounds": bounds, "--kurtosis": kurtosis, "--scale": scale}
     named = [name for name, one in given.items() if one is not None]
-    if len(named) > 1 or (sd is not None and named == ["--scale"]):
+    if len(named) > 1 or (sd is not None and named in (["--scale"], ["--proportion"])):
         both = " and ".join([*named, *(["--sd"] if sd is not None else [])])
         raise ValueError(f"{both} do not go together: use the strongest of them")
+    if proportion:
+        return Proportion()
     if bounds is not None:
         if not bounds[0] < bounds[1]:
             raise ValueError(f"--bounds {bounds[0]:g} {bounds[1]:g}: the first must be smaller than the second")

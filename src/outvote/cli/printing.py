@@ -342,12 +342,12 @@ def _remarks(answer: Answer, *, hints: bool) -> Iterator[str]:
     if hints and any(value.provenance == "conditional" for value in values):
         yield (
             "if sd ≤: the interval holds if the standard deviation of the good rows is at most this number, which was "
-            "read off the rows; give what is known beforehand by --sd, --bounds, --scale or --kurtosis"
+            "read off the rows; give what is known beforehand by --proportion, --sd, --bounds, --scale or --kurtosis"
         )
     if hints and any(value.provenance == "plug-in" for value in values):
         yield (
             "plug-in: the scale was estimated from the same rows, so the interval is a good guess, not a guarantee; "
-            "give what is known beforehand by --sd, --bounds, --scale or --kurtosis"
+            "give what is known beforehand by --proportion, --sd, --bounds, --scale or --kurtosis"
         )
 
 

@@ -59,20 +59,23 @@ def read(x: Any, name: str, *, stay: bool = False) -> Rows:
     return Rows(values, names)
 
 
-def read_rows(x: Any, name: str, *, stay: bool = False) -> NDArray[Any]:
-    """Read a sample of numbers (1-D) or of vectors (2-D, one per row) as floats."""
-    return read_sample(x, name, stay=stay).values
+def read_rows(x: Any, name: str, *, stay: bool = False, booleans: bool = False) -> NDArray[Any]:
+    """Read a sample of numbers (1-D) or of vectors (2-D, one per row) as floats; with `booleans` these stay."""
+    return read_sample(x, name, stay=stay, booleans=booleans).values
 
 
-def read_sample(x: Any, name: str, *, stay: bool = False) -> Rows:
-    """Read a sample of numbers (1-D) or of vectors (2-D, one per row) as floats, with the names of its columns."""
+def read_sample(x: Any, name: str, *, stay: bool = False, booleans: bool = False) -> Rows:
+    """Read a sample of numbers (1-D) or of vectors (2-D, one per row) as floats, with the names of its columns.
+
+    With `booleans` an array of truth values stays what it is.
+    """
     values, names = read(x, name, stay=stay)
     if values.ndim > 2:
         raise ValueError(f"{name} has shape {values.shape}: a sample is 1-D (numbers) or 2-D (one vector per row)")
     if values.ndim == 2 and not values.shape[1]:
         raise ValueError(f"{name} has shape {values.shape}: its rows are empty")
     check_rows(len(values), name)
-    return Rows(_as_floats(values), names)
+    return Rows(values if booleans and values.dtype == bool else _as_floats(values), names)
 
 
 def read_columns(

@@ -19,16 +19,16 @@ from outvote.contamination import Contamination
 from outvote.data.arguments import check_choice, per_sample
 from outvote.data.missing import NanPolicy, check_certain, screen
 from outvote.data.rows import Rows, read_sample
-from outvote.estimate.evidence import NO_SCALE, plain_of_central, premise_of_columns
+from outvote.estimate.evidence import HINT, NO_SCALE, plain_of_central, premise_of_columns
 from outvote.estimate.levels import agree
 from outvote.estimate.mean import mean_of, vote_on_rows
-from outvote.estimate.ordered import Ordered, order_columns
+from outvote.estimate.ordered import Ordered, implied, order_columns, wrong_values
 from outvote.estimate.request import Allowed, Assumed, NBlocks, Request, per_column
-from outvote.estimate.result import Histogram, Interval, RobustEstimate
+from outvote.estimate.result import Interval, RobustEstimate
 from outvote.estimate.voting import Voted, conclude
 from outvote.estimate.weigh import Weighed, contradiction, weigh
 from outvote.votes import Alternative, VoteName
-from outvote.votes.evidence import EvidenceInterval
+from outvote.votes.evidence import EvidenceInterval, SortedRows, Tally
 
 Function = Callable[..., Any] | None
 _REASON = "A value of the difference is ruled out only by evidence of both samples that is left when rows go: "
@@ -105,6 +105,9 @@ max_contamination
     >>> print(ov.difference(a, b, contamination=0.01))  # doctest: +NORMALIZE_WHITESPACE
     difference 1.04 ± 0.19 (95 % if the clean rows' sd is at most 1.92 in a and 1.98 in b;
     allows for 50 corrupt rows in both together)
+    >>> a, b = rng.random(20_000) < 0.03, rng.random(20_000) < 0.045  # two rates: exact, if they are booleans
+    >>> print(ov.difference(a, b, contamination=20))
+    difference 0.0153 ± 0.0056 (certified 95 %, allows for 40 corrupt rows in both together)
     """
     request = Request.read(
         contamination, confidence, vote=vote, votes=VoteName, n_blocks=n_blocks, n_samples=1 if paired else 2,
@@ -145,22 +148,23 @@ def difference_of(
     check_choice("counted", counted or "each", Literal["together", "each"])
     if counted == "together" and not request.evidence:
         raise ValueError("counted='together' is for evidence: votes of blocks have a number for each sample")
-    (of_a, names), (of_b, _) = read_sample(a, "a"), read_sample(b, "b")
+    plain = function is None and request.evidence
+    (of_a, names), (of_b, _) = read_sample(a, "a", booleans=plain), read_sample(b, "b", booleans=plain)
     pair, n_rows = (of_a, of_b), [len(of_a), len(of_b)]
-    tables = function is None and request.evidence and max(of_a.ndim, of_b.ndim) > 1
+    tables = plain and max(of_a.ndim, of_b.ndim) > 1
     n_columns = _n_columns(of_a, of_b) if tables else 1
     if paired:
         gaps = Rows(pair_up(of_a, of_b, functions[0], request.nan_policy, columns=tables), names if tables else None)
+        if assume is None and of_a.dtype == of_b.dtype == bool:
+            assume = Bounded(-1.0, 1.0)
         of_gaps = mean_of(gaps, per_column(assume, n_columns), request, simultaneous)
         return n_rows[:1], lambda one: replace(of_gaps(_of_pairs(one, n_rows[0])), statistic="paired difference")
     known = per_sample("assume", assume, 2)
     if not family and request.evidence:
-        rows = (
-            pair
-            if tables
-            else [_apply(functions[0], x, name, finite=False) for x, name in zip(pair, "ab", strict=True)]
-        )
-        each = [per_column(one, n_columns) for one in known]
+        rows = [
+            x if tables else _apply(functions[0], x, name, finite=False) for x, name in zip(pair, "ab", strict=True)
+        ]
+        each = [per_column(implied(x, one), n_columns) for x, one in zip(rows, known, strict=True)]
         ordered = [order_columns(*one, request.nan_policy) for one in zip(rows, "ab", each, strict=True)]
         columns = list(zip(zip(*ordered, strict=True), zip(*each, strict=True), strict=True))
 
@@ -222,8 +226,8 @@ def difference_by_evidence(
 ) -> RobustEstimate:
     """Estimate a difference by evidence of both samples, for a known contamination."""
     weighed = weigh(samples, assumed, request.allowed, request.terms, relative=relative)
-    for one, count, name in zip(weighed.samples, weighed.counts, "ab", strict=True):
-        check_certain(one.rows.n_found, count, one.rows.n_rows, f"{name} has {_wrong(one.assume)}")
+    for one, x, count, name in zip(weighed.samples, samples, weighed.counts, "ab", strict=True):
+        check_certain(one.rows.n_found, count, one.rows.n_rows, f"{name} has {wrong_values(x, one.assume)}")
     apart = counted == "each" or (counted is None and isinstance(request.allowed.amount, tuple))
     found = weighed.interval(None if apart else sum(weighed.counts))
     while found.empty:
@@ -234,13 +238,14 @@ def difference_by_evidence(
     return _written(weighed, found, request, together=not apart)
 
 
-def _wrong(assume: Assumption | None) -> str:
-    return f"values outside the bounds of {assume!r}" if isinstance(assume, Bounded) else "NaN or infinite values"
+def _centre(rows: SortedRows) -> float:
+    """Return a mean of a sample to go with a difference."""
+    return rows.share if isinstance(rows, Tally) else plain_of_central(rows)
 
 
 def _written(weighed: Weighed, found: EvidenceInterval, request: Request, *, together: bool) -> RobustEstimate:
     """Write the result of a difference by evidence."""
-    centres = tuple(weighed.unit * plain_of_central(one.rows) for one in weighed.samples)
+    centres = tuple(weighed.unit * _centre(one.rows) for one in weighed.samples)
     estimate = found.estimate
     if weighed.relative and centres[0] == 0:
         raise ValueError("relative=True divides by the mean of a, which is 0 here")
@@ -293,7 +298,8 @@ def _written(weighed: Weighed, found: EvidenceInterval, request: Request, *, tog
         alternative=request.terms.alternative,
         centres=centres,
         plain_mean=weighed.plain,
-        pictures=tuple(Histogram.of(one.values, math.nan, math.nan) for one in weighed.ordered),
+        detail=HINT if all(one.only_0_and_1 for one in weighed.ordered) else "",
+        pictures=tuple(one.picture(math.nan, math.nan) for one in weighed.ordered),
     )
 
 
@@ -399,12 +405,12 @@ def _ratio_interval(
     return Interval(low, math.inf if alternative == "greater" else high), certificate
 
 
-def _apply(function: Function, rows: NDArray[Any], name: str, *, finite: bool = True) -> NDArray[np.float64]:
+def _apply(function: Function, rows: NDArray[Any], name: str, *, finite: bool = True) -> NDArray[Any]:
     """Map rows to numbers: all at once if that agrees with one by one on a few rows, else one by one."""
     if function is None:
         if rows.ndim != 1:
             raise ValueError(f"{name} has shape {rows.shape}: give numbers, or a function that maps a row to a number")
-        return rows.astype(np.float64, copy=False)
+        return rows if rows.dtype == bool else rows.astype(np.float64, copy=False)
     few = np.asarray([function(row) for row in rows[:8]])
     if few.ndim != 1 or few.dtype.kind not in "biuf":
         raise ValueError(f"function must map each row of {name} to one number; it gave shape {few.shape[1:]}")
@@ -436,7 +442,9 @@ def pair_up(
         if columns:
             gaps[whole] = np.subtract(b[whole], a[whole], dtype=np.float64)
         else:
-            gaps[whole] = _apply(function, b[whole], "b") - _apply(function, a[whole], "a")
+            gaps[whole] = np.subtract(
+                _apply(function, b[whole], "b"), _apply(function, a[whole], "a"), dtype=np.float64
+            )
     if not np.isfinite(gaps[whole]).all():
         raise ValueError("b - a is too large for a float: divide both by a power of ten first")
     return gaps

@@ -10,20 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions import Assumption, Bounded, FiniteKurtosis, Proportion, Symmetric
+from outvote.assumptions import Assumption, Bounded, FiniteKurtosis, Symmetric
 from outvote.blocks.plan import RowPlan
 from outvote.certificate import Certificate, Provenance
 from outvote.data.missing import ContradictionError, NanPolicy, check_certain
 from outvote.data.rows import Rows
 from outvote.data.tensors import to_host
 from outvote.data.text import count
-from outvote.estimate.ordered import Ordered, as_column, without_bad_rows
+from outvote.estimate.ordered import Ordered, as_ordered, plain_average, without_bad_rows, wrong_values
 from outvote.estimate.request import Assumed, Request, distinct
 from outvote.estimate.result import Histogram, Interval, RobustEstimate, shaped
 from outvote.votes import Ballot, Terms, ballot
 from outvote.votes.evidence import (
     EvidenceInterval,
     SortedRows,
+    Tally,
     central_sd,
     contradicts,
     declared_interval,
@@ -45,6 +46,7 @@ NO_SCALE = (
     "Proportion() for rows of 0 and 1, Bounded(low, high) or FiniteVariance(sd)."
 )
 _FEW_SYMMETRIC = "There are too few rows, or too many may be corrupt, to bound the mean at this confidence."
+HINT = "These rows are all 0 or 1: if that is by definition, assume=Proportion() gives an exact interval."
 _FEW_ROWS = "There are too few rows to bound the sd of clean rows by their kurtosis: give sd, too."
 
 
@@ -119,7 +121,7 @@ class OrderedTable:
         return self.ready or self._column(0)
 
     def _column(self, j: int) -> Ordered:
-        return Ordered(as_column(self.table[:, j], self.bad, self.assumed[j]), np.empty(0, dtype=np.intp))
+        return as_ordered(self.table[:, j], self.bad, self.assumed[j])
 
 
 def mean_by_evidence(ordered: OrderedTable, request: Request, terms: Terms) -> RobustEstimate:
@@ -133,20 +135,21 @@ def mean_by_evidence(ordered: OrderedTable, request: Request, terms: Terms) -> R
         outside = max(outside, column.n_found - known_bad)
         found.append(_mean_of_column(column, n_corrupt, assume, request, terms, picture=len(assumed) <= _PICTURED))
     detail = f"{count(outside, 'row')} of x lie outside the bounds: they are corrupt for certain." if outside else ""
+    if len(assumed) == 1 and ordered.column(0).only_0_and_1:
+        detail = HINT
     return _written(found, ordered, request, terms, (n_rows, n_corrupt), detail)
 
 
 def _mean_of_column(
     ordered: Ordered, n_corrupt: int, assume: Assumption | None, request: Request, terms: Terms, *, picture: bool
 ) -> _Found:
-    adaptive, values, n_found = terms.adversary == "adaptive", ordered.values, ordered.n_found
-    what = "x has NaN or infinite values" if assume is None else f"x has values outside the bounds of {assume!r}"
-    check_certain(n_found, n_corrupt, len(ordered.column), what)
-    plain, size = plain_average(values), extreme_size(values, n_corrupt - n_found)
+    adaptive, n_found = terms.adversary == "adaptive", ordered.n_found
+    check_certain(n_found, n_corrupt, len(ordered.column), f"x has {wrong_values(ordered, assume)}")
+    plain, size = ordered.plain, ordered.size(n_corrupt - n_found)
     if size != 1 and not isinstance(assume, Bounded):  # squares would overflow, or vanish
         known = None if assume is None else assume.scaled(1 / size)
         one = _mean_of_column(ordered.scaled(1 / size), n_corrupt, known, request, terms, picture=False)
-        shown = Histogram.of(values, one.interval.low * size, one.interval.high * size) if picture else None
+        shown = ordered.picture(one.interval.low * size, one.interval.high * size) if picture else None
         return replace(one, interval=one.interval.times(size), plain=plain, picture=shown)
     rows = ordered.rows(n_corrupt, adaptive=adaptive)
     vote, note, provenance = "evidence", "", "certified"
@@ -157,14 +160,14 @@ def _mean_of_column(
         refuse_contradiction(found.sd == 0 or found.empty, rows, assume)
         ends = {"less": found.high, "greater": found.low}.get(terms.alternative, found.high - found.low)
         provenance, note = ("certified", "") if math.isfinite(ends) else ("none", _FEW_ROWS)
-    elif isinstance(assume, Proportion):
+    elif isinstance(rows, Tally):
         found = proportion_interval(rows, terms)
     elif isinstance(assume, Symmetric):
         found, vote = symmetric_interval(rows, terms)
         bounded = math.isfinite(found.low) or math.isfinite(found.high)
         provenance, note = ("certified", "") if bounded else ("none", _FEW_SYMMETRIC)
     elif n_corrupt == 0 and request.vote == "auto" and not isinstance(assume, Bounded):
-        found, vote = _fixed(values, assume, terms)
+        found, vote = _fixed(ordered.values, assume, terms)
     else:
         found = declared_interval(rows, assume, terms)
         spread = not isinstance(assume, Bounded) and not found.empty
@@ -174,17 +177,8 @@ def _mean_of_column(
         found = replace(found, low=max(found.low, assume.low), high=min(found.high, assume.high))
     if not math.isfinite(found.estimate):
         found = EvidenceInterval(found.low, found.high, plain_of_central(rows), found.sd)
-    shown = Histogram.of(values, found.low, found.high) if picture else None
+    shown = ordered.picture(found.low, found.high) if picture else None
     return _Found(found, provenance, plain, vote, note, shown)  # type: ignore[arg-type]
-
-
-def extreme_size(values: Floats, n_dropped: int) -> float:
-    """Return a power of two near the size of the rows that are not dropped, if that is extreme; else 1."""
-    if len(values) <= 2 * n_dropped:
-        return 1.0
-    largest = max(abs(float(values[n_dropped])), abs(float(values[len(values) - n_dropped - 1])))
-    exponent = math.frexp(largest)[1] if largest else 0
-    return 2.0**exponent if 300 < abs(exponent) < 1000 else 1.0
 
 
 def _by_premise(rows: SortedRows, terms: Terms) -> tuple[EvidenceInterval, str, str]:
@@ -227,13 +221,6 @@ def refuse_contradiction(contradicted: bool, rows: SortedRows, assume: Assumptio
         f"the rows contradict assume={assume!r}: at this confidence no mean fits them (without the {rows.n_corrupt} "
         f"farthest rows their sd is {seen:.4g}): assume less, allow for more corrupt rows, or leave assume out"
     )
-
-
-def plain_average(values: Floats) -> float:
-    """Return the mean of finite rows, without overflow on the way."""
-    with np.errstate(over="ignore"):
-        mean = float(values.mean()) if len(values) else math.nan
-        return mean if not math.isinf(mean) else float((values * 2.0**-60).mean() * 2.0**60)
 
 
 def plain_of_central(rows: SortedRows) -> float:

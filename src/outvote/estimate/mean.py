@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outvote.assumptions import SYMMETRIC_ONLY, Proportion, Symmetric
+from outvote.assumptions import SYMMETRIC_ONLY, Symmetric
 from outvote.blocks.partition import PartitionKind, Remainder, Rng
 from outvote.contamination import Contamination
 from outvote.data.missing import NanPolicy, check_rows
@@ -17,6 +17,7 @@ from outvote.data.rows import Rows, read_columns
 from outvote.estimate.block_values import block_means, deal_mean, within_bounds
 from outvote.estimate.evidence import OrderedTable, mean_by_evidence
 from outvote.estimate.levels import agree
+from outvote.estimate.ordered import implied
 from outvote.estimate.request import Allowed, Assumed, NBlocks, Request, distinct, per_column
 from outvote.estimate.result import RobustEstimate, placed_like
 from outvote.estimate.scales import SpreadOfRows
@@ -125,9 +126,8 @@ def mean(
         max_contamination=max_contamination,
     )  # fmt: skip
     sample = read_columns(x, "x", axis, stay=partition != "hash", flatten=True)
-    if assume is None and request.evidence and sample.values.dtype == bool:
-        assume = Proportion()
-    assumed = per_column(assume, math.prod(sample.values.shape[1:]))
+    known = implied(sample.values, assume) if request.evidence else assume
+    assumed = per_column(known, math.prod(sample.values.shape[1:]))
     found = agree(request, [len(sample.values)], mean_of(sample, assumed, request, simultaneous))
     return placed_like(found, x)
 

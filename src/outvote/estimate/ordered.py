@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from outvote.assumptions import Assumption, Bounded, Proportion
 from outvote.data.missing import NanPolicy, check_rows, screen
-from outvote.votes.evidence import Bins, Pairs, SortedRows
+from outvote.estimate.result import Histogram
+from outvote.votes.evidence import Bins, Pairs, SortedRows, Tally
 from outvote.votes.evidence.scale import paired_squares
 
 Floats = NDArray[np.float64]
@@ -27,14 +28,14 @@ class Ordered:
     ----------
     column : ndarray
         Its rows as they came, NaN for those that are corrupt for certain.
-    where : ndarray
-        Where they were in the input.
+    where : ndarray or None
+        Where they were in the input; None if all are there.
     n_bad : int
         How many rows had NaN or infinite values.
     """
 
-    column: Floats
-    where: NDArray[np.intp]
+    column: NDArray[Any]
+    where: NDArray[np.intp] | None = None
     n_bad: int = 0
 
     @cached_property
@@ -48,6 +49,37 @@ class Ordered:
     def n_found(self) -> int:
         """How many rows are corrupt for certain."""
         return len(self.column) - len(self.values)
+
+    @property
+    def positions(self) -> NDArray[np.intp]:
+        """Where the rows were in the input."""
+        return np.arange(len(self.column)) if self.where is None else self.where
+
+    @property
+    def plain(self) -> float:
+        """The plain mean of the rows that may be clean."""
+        return plain_average(self.values)
+
+    def size(self, n_dropped: int) -> float:
+        """Return a power of two near the size of the rows that are not dropped, if that is extreme; else 1."""
+        values = self.values
+        if len(values) <= 2 * n_dropped:
+            return 1.0
+        largest = max(abs(float(values[n_dropped])), abs(float(values[len(values) - n_dropped - 1])))
+        exponent = math.frexp(largest)[1] if largest else 0
+        return 2.0**exponent if 300 < abs(exponent) < 1000 else 1.0
+
+    def picture(self, low: float, high: float) -> Histogram:
+        """Return the histogram of the rows; its bars cover the interval, too."""
+        return Histogram.of(self.values, low, high)
+
+    @property
+    def only_0_and_1(self) -> bool:
+        """Whether all rows are 0 or 1, and both occur."""
+        x = self.values
+        if not len(x) or self.n_found or x[0] != 0 or x[-1] != 1:
+            return False
+        return int(np.searchsorted(x, 0.0, side="right")) == int(np.searchsorted(x, 1.0))
 
     @cached_property
     def _bins(self) -> Bins | None:
@@ -73,34 +105,112 @@ class Ordered:
             return Ordered(self.column * factor, self.where, self.n_bad)
 
 
+@dataclass(frozen=True, eq=False)
+class Counted(Ordered):
+    """One column of rows that are 0 or 1 by definition: they are counted, and neither copied nor sorted.
+
+    Attributes
+    ----------
+    odd : float
+        The first row that is neither 0 nor 1; NaN if there is none.
+    """
+
+    odd: float = math.nan
+
+    @cached_property
+    def n_ones(self) -> int:
+        """How many rows are 1."""
+        return int(np.count_nonzero(self.column if self.column.dtype == bool else self.column == 1))
+
+    @cached_property
+    def n_zeros(self) -> int:
+        """How many rows are 0."""
+        if self.column.dtype == bool:
+            return len(self.column) - self.n_ones
+        return int(np.count_nonzero(self.column == 0))
+
+    @cached_property
+    def values(self) -> Floats:
+        """The rows that may be clean, in ascending order."""
+        return np.repeat([0.0, 1.0], [self.n_zeros, self.n_ones])
+
+    @property
+    def n_found(self) -> int:
+        """How many rows are corrupt for certain."""
+        return len(self.column) - self.n_zeros - self.n_ones
+
+    @property
+    def plain(self) -> float:
+        """The share of ones among the rows that may be clean."""
+        counted = self.n_zeros + self.n_ones
+        return self.n_ones / counted if counted else math.nan
+
+    def size(self, n_dropped: int) -> float:
+        """Return 1: no row is extreme."""
+        return 1.0
+
+    def picture(self, low: float, high: float) -> Histogram:
+        """Return the histogram of the rows."""
+        return Histogram.of_counts(self.n_zeros, self.n_ones)
+
+    @property
+    def only_0_and_1(self) -> bool:
+        """False: that these rows are 0 or 1 goes without saying."""
+        return False
+
+    def rows(self, n_corrupt: int, *, adaptive: bool) -> Tally:
+        """Return the rows, of which so many may be corrupt."""
+        return Tally(self.n_zeros, self.n_ones, max(n_corrupt, self.n_found), self.n_found, adaptive=adaptive)
+
+
+def plain_average(values: Floats) -> float:
+    """Return the mean of finite rows, without overflow on the way."""
+    with np.errstate(over="ignore"):
+        mean = float(values.mean()) if len(values) else math.nan
+        return mean if not math.isinf(mean) else float((values * 2.0**-60).mean() * 2.0**60)
+
+
+def implied(values: NDArray[Any], assume: Any) -> Any:
+    """Return what is known of rows: what is declared; if nothing is, that boolean ones are 0 or 1."""
+    return Proportion() if assume is None and values.dtype == bool else assume
+
+
+def wrong_values(column: Ordered, assume: Assumption | None) -> str:
+    """Say in words what rows have that are corrupt for certain."""
+    if not isinstance(assume, Bounded):
+        return "NaN or infinite values"
+    odd = f", {column.odd:g} for instance" if isinstance(column, Counted) and not math.isnan(column.odd) else ""
+    return f"values outside the bounds of {assume!r}{odd}"
+
+
 def order_columns(
     values: NDArray[Any], name: str, assumed: Sequence[Assumption | None], nan_policy: NanPolicy
 ) -> list[Ordered]:
     """Apply the NaN policy to the rows of a sample, and put each of its columns in order."""
     table, where, bad, n_bad = without_bad_rows(values.reshape(len(values), -1), nan_policy, name)
-    return [Ordered(as_column(table[:, j], bad, assume), where, n_bad) for j, assume in enumerate(assumed)]
+    return [as_ordered(table[:, j], bad, assume, where, n_bad) for j, assume in enumerate(assumed)]
 
 
 def without_bad_rows(
     table: NDArray[Any], nan_policy: NanPolicy, name: str
-) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[np.bool_] | None, int]:
+) -> tuple[NDArray[Any], NDArray[np.intp] | None, NDArray[np.bool_] | None, int]:
     """Leave out the rows that the NaN policy leaves out.
 
     Returns
     -------
     table : ndarray
         The other rows.
-    where : ndarray
-        Where they were.
+    where : ndarray or None
+        Where they were; None if all are there.
     bad : ndarray or None
         Which of them have NaN or infinite values, and are corrupt; None if none has.
     n_bad : int
         How many rows had such values.
     """
     bad, n_bad = _bad_rows(table, nan_policy, name)
-    where = np.arange(len(table))
+    where = None
     if nan_policy == "omit" and bad is not None:
-        table, where, bad = table[~bad], where[~bad], None
+        table, where, bad = table[~bad], np.flatnonzero(~bad), None
         check_rows(len(table), f"{name} without its rows with NaN")
     return table, where, bad, n_bad
 
@@ -118,13 +228,24 @@ def _bad_rows(table: NDArray[Any], nan_policy: NanPolicy, name: str) -> tuple[ND
     return bad, int(bad.sum())
 
 
-def as_column(column: NDArray[Any], bad: NDArray[np.bool_] | None, assume: Assumption | None) -> Floats:
-    """Return a column of floats, NaN for rows that are corrupt for certain."""
+def as_ordered(
+    column: NDArray[Any],
+    bad: NDArray[np.bool_] | None,
+    assume: Assumption | None,
+    where: NDArray[np.intp] | None = None,
+    n_bad: int = 0,
+) -> Ordered:
+    """Return a column with NaN for rows that are corrupt for certain."""
+    if column.dtype == bool and isinstance(assume, Proportion):
+        return Counted(column, where, n_bad)
     values = column.astype(np.float64)
     if bad is not None:
         values[bad] = math.nan
+    if isinstance(assume, Proportion):
+        odd = np.flatnonzero((values != 0) & (values != 1) & ~np.isnan(values))
+        first = float(values[odd[0]]) if len(odd) else math.nan
+        values[odd] = math.nan
+        return Counted(values, where, n_bad, first)
     if isinstance(assume, Bounded):
         values[~((values >= assume.low) & (values <= assume.high))] = math.nan
-    if isinstance(assume, Proportion):
-        values[(values != 0) & (values != 1)] = math.nan
-    return values
+    return Ordered(values, where, n_bad)

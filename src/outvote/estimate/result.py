@@ -69,6 +69,13 @@ class Histogram(NamedTuple):
         found = cls.of(np.sort(values[::stride]).astype(np.float64), min(ends), max(ends))
         return found._replace(counts=found.counts * stride, below=found.below * stride, above=found.above * stride)
 
+    @classmethod
+    def of_counts(cls, n_zeros: int, n_ones: int) -> Histogram:
+        """Count rows of 0 and 1."""
+        counts = np.zeros(_BARS, dtype=np.int64)
+        counts[0], counts[-1] = n_zeros, n_ones
+        return cls(np.linspace(0.0, 1.0, _BARS + 1), counts, 0, 0)
+
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RobustEstimate:

@@ -16,6 +16,7 @@ from outvote.contamination import Contamination
 from outvote.data.arguments import is_whole, log_delta_of
 from outvote.data.rows import read_rows
 from outvote.estimate.mean import mean
+from outvote.estimate.ordered import implied
 from outvote.estimate.request import Allowed
 from outvote.estimate.result import Interval, RobustEstimate
 from outvote.estimate.u_statistic import u_statistic
@@ -46,7 +47,7 @@ def certify_risk(
     confidence : float
         Confidence (1 - δ) of the bound.
     assume : assumption or None
-        What is known of clean losses; ``Bounded(0, 1)`` for a 0-1 loss.
+        What is known of clean losses; `Proportion` for a 0-1 loss, which boolean losses are taken for.
     vote : {"auto", "evidence", "median", "soft", "clipped"}
         As for `mean`; a pair loss has votes of blocks only.
     kernel : Kernel, optional
@@ -74,7 +75,7 @@ def certify_risk(
     >>> import numpy as np, outvote as ov
     >>> wrong = np.random.default_rng(0).random(5000) < 0.1
     >>> wrong[:250] = True  # corrupt rows, all wrong
-    >>> r = ov.certify_risk(wrong, contamination=0.05, assume=ov.Bounded(0, 1), rng=0)
+    >>> r = ov.certify_risk(wrong, contamination=0.05)
     >>> wrong.mean().round(2), round(r.interval.high, 2)
     (np.float64(0.15), 0.17)
     """
@@ -87,6 +88,8 @@ def certify_risk(
     if vc_dim is not None:
         if vote not in ("auto", "median") or n_models > 1:
             raise ValueError("a bound over a class is for the median, and for all models: leave vote and n_models out")
+        if kernel is None and len(losses) == 1:
+            assume = implied(read_rows(losses[0], "losses", booleans=True), assume)
         return _uniform(losses, contamination, confidence, assume, kernel, vc_dim, options)
     share = -math.expm1(log_delta_of(confidence) - math.log(n_models))
     if kernel is not None:

@@ -19,6 +19,7 @@ from outvote.data.rows import Rows, read_rows
 from outvote.estimate.difference import difference_of
 from outvote.estimate.levels import level_counts
 from outvote.estimate.mean import mean_of
+from outvote.estimate.ordered import implied
 from outvote.estimate.request import Request, largest_contamination, per_column
 from outvote.estimate.result import RobustEstimate
 from outvote.votes import VoteName
@@ -134,7 +135,7 @@ def sensitivity(
         raise TypeError(f"sensitivity takes one sample or two, not {len(samples)}")
     check_choice("adversary", adversary, Adversary)
     names = ("x",) if len(samples) == 1 else ("a", "b")
-    rows = [read_rows(sample, name) for sample, name in zip(samples, names, strict=True)]
+    rows = [read_rows(sample, name, booleans=True) for sample, name in zip(samples, names, strict=True)]
     for sample, name in zip(rows, names, strict=True):
         if sample.ndim != 1:
             raise ValueError(f"{name} has shape {sample.shape}: sensitivity takes one column at a time")
@@ -191,7 +192,9 @@ def _prepared(
         n_samples=n_samples,
     )  # fmt: skip
     if len(rows) == 1:
-        return request, mean_of(Rows(rows[0], None), per_column(known.get("assume"), 1), request)
+        assume = known.get("assume")
+        assumed = per_column(implied(rows[0], assume) if request.evidence else assume, 1)
+        return request, mean_of(Rows(rows[0], None), assumed, request)
     if request.evidence and n_samples == 2:
         known.setdefault("counted", "each")
     return request, difference_of(rows[0], rows[1], request, **known)[1]

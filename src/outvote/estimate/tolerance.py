@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outvote.assumptions import Assumption, one_assumption
+from outvote.assumptions import Assumption, Bounded, one_assumption
 from outvote.blocks.partition import Rng, seed_of
 from outvote.blocks.plan import RowPlan
 from outvote.contamination import Adversary, Contamination
@@ -24,7 +24,7 @@ from outvote.estimate.curve import Side, curve
 from outvote.estimate.difference import difference, difference_by_evidence
 from outvote.estimate.evidence import OrderedTable, mean_by_evidence
 from outvote.estimate.mean import vote_of_blocks
-from outvote.estimate.ordered import Ordered, order_columns
+from outvote.estimate.ordered import Ordered, implied, order_columns
 from outvote.estimate.quantile_claim import QuantileClaim, weigh_quantile_claim
 from outvote.estimate.request import Allowed, Request
 from outvote.estimate.result import RobustEstimate
@@ -214,7 +214,7 @@ def tolerance(
     p99 < 260: it is 223 (188 to 234); this stands unless more than 3 455 of the 10 000 rows are corrupt.
     """
     names = ("x",) if len(samples) == 1 else tuple(f"sample {s + 1}" for s in range(len(samples)))
-    rows = [read_rows(sample, name) for sample, name in zip(samples, names, strict=True)]
+    rows = [read_rows(sample, name, booleans=True) for sample, name in zip(samples, names, strict=True)]
     for sample, name in zip(rows, names, strict=True):
         if sample.ndim != 1:
             raise ValueError(f"{name} has shape {sample.shape}: tolerance takes one column at a time")
@@ -233,6 +233,8 @@ def tolerance(
     if paired:
         if len(rows) != 2 or len(rows[0]) != len(rows[1]):
             raise ValueError("paired=True needs two samples with as many rows")
+        if assume is None and rows[0].dtype == rows[1].dtype == bool:
+            assume = Bounded(-1.0, 1.0)
         rows = [np.subtract(rows[1], rows[0], dtype=np.float64)]
         claim = claim.replace("difference", "mean") if claim else None
     sign, bound, text = _read_claim(claim, paired, len(rows))
@@ -241,7 +243,8 @@ def tolerance(
     )
     request = Request.read(contamination, confidence, vote=vote, votes=VoteName, n_samples=len(rows), **options)
     if request.evidence:
-        known = [None if one is None else one_assumption(one) for one in per_sample("assume", assume, len(rows))]
+        declared = map(implied, rows, per_sample("assume", assume, len(rows)))
+        known = [None if one is None else one_assumption(one) for one in declared]
         return _by_evidence(rows, known, request, terms, sign, bound, text, paired=paired)
     vote = request.with_blocks().vote if request.by_blocks else vote
     settings = {"assume": assume, "vote": vote, "rng": seed_of(rng), **options}

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from outvote.assumptions import Assumption, Bounded, FiniteKurtosis
 from outvote.contamination import Contamination
 from outvote.data.missing import ContradictionError
-from outvote.estimate.evidence import extreme_size, plain_average, premise_of
+from outvote.estimate.evidence import premise_of
 from outvote.estimate.ordered import Ordered
 from outvote.votes import Alternative, Terms
-from outvote.votes.evidence import EvidenceInterval, Sample, central_sd, difference_interval
+from outvote.votes.evidence import EvidenceInterval, Sample, Tally, central_sd, difference_interval
 from outvote.votes.evidence.factors import factors_for, variance_factors
 from outvote.votes.evidence.two_samples import strongest_pair
 
@@ -93,7 +93,7 @@ class Weighed:
     @property
     def plain(self) -> float:
         """The plain mean, or the difference of the plain means."""
-        means = [plain_average(one.values) for one in self.ordered]
+        means = [one.plain for one in self.ordered]
         if len(means) == 1:
             return means[0]
         return means[1] / means[0] - 1 if self.relative and means[0] else means[1] - means[0]
@@ -171,7 +171,7 @@ class Weighed:
         logs = self._logs(bound / self.unit, sign, count - 1)
         flat = np.concatenate(logs)
         sample = np.repeat(np.arange(len(logs)), [len(one) for one in logs])
-        where = np.concatenate([one.where for one in self.ordered])
+        where = np.concatenate([one.positions for one in self.ordered])
         order = np.argsort(-flat, kind="stable")[:count]
         return [(int(sample[i]), int(where[i])) for i in order if flat[i] > 0]
 
@@ -192,6 +192,10 @@ class Weighed:
 
     def _own_logs(self, s: int, side: int, bound: float, count: int) -> Floats:
         one, x = self.samples[s], self.ordered[s].column / self.unit
+        if len(self.samples) == 2 and isinstance(one.rows, Tally):
+            # Without a one, or a zero, on the claim's side the share falls by so much.
+            share = one.rows.share if side < 0 else 1 - one.rows.share
+            return np.where(x == (side > 0), share / one.rows.n_rows, -math.inf)
         centre = bound if len(self.samples) == 1 else float(np.nanmedian(x))
         if not one.joint:
             return side * (x - centre)
@@ -218,7 +222,7 @@ def weigh(
 ) -> Weighed:
     """Prepare one sample or two, and read an sd off the rows where none is declared."""
     counts, adaptive = allowed.counts([len(one.column) for one in ordered]), terms.adversary == "adaptive"
-    sizes = [extreme_size(one.values, max(m - one.n_found, 0)) for one, m in zip(ordered, counts, strict=True)]
+    sizes = [one.size(max(m - one.n_found, 0)) for one, m in zip(ordered, counts, strict=True)]
     unit = max(sizes, key=lambda size: (size != 1, size))
     samples = []
     for one, assume, count in zip(ordered, assumed, counts, strict=True):

@@ -160,7 +160,7 @@ class RobustClassifier(ClassifierMixin, RobustLearner):  # type: ignore[misc]
         if loss == "training":
             targets, trained = self._targets_and_loss(np.searchsorted(self.classes_, y))
             return HeldOutRisk((trained.value(self.decision_function(X), targets),))
-        return HeldOutRisk(((self.predict(X) != y).astype(np.float64),), bounded=True)
+        return HeldOutRisk((self.predict(X) != y,), bounded=True)
 
     def _set_parameters(self, design: ScaledRows, targets: Array) -> None:
         coefficients, intercept = design.to_user(self._theta)

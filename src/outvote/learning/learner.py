@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from outvote.assumptions.assumption import Bounded
+from outvote.assumptions.assumption import Bounded, Proportion
 from outvote.blocks.plan import BlockPlan
 from outvote.contamination import Contamination
 from outvote.estimate.result import RobustEstimate
@@ -136,7 +136,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         """
         samples, kernel, bounded = self._held_out_risk(X, y, loss)
         if bounded:
-            options.setdefault("assume", Bounded(0, 1))
+            options.setdefault("assume", Proportion() if kernel is None else Bounded(0, 1))
         allowed = self.contamination if contamination is None else contamination
         return certify_risk(*samples, kernel=kernel, contamination=allowed, confidence=confidence, **options)
 

@@ -71,3 +71,60 @@ def test_bounds_stay_within_0_and_1():
     for ones in (0, 1, 19, 20):
         low, high = found(20, ones, 3).interval
         assert 0 <= low < high <= 1
+
+
+def test_booleans_imply_it_everywhere():
+    x, y = np.arange(500) % 10 == 0, np.arange(400) % 5 == 0
+    for one in (
+        ov.difference(x, y, 3),
+        ov.tolerance(x, y, contamination=3).estimate,
+        ov.tolerance(x, claim="mean > 0.01", contamination=3).estimate,
+        ov.certify_risk(x, contamination=3),
+        ov.metrics.robust_accuracy(x, np.zeros(500, dtype=bool), contamination=3),
+    ):
+        assert one.certificate.assumption == ov.Proportion()
+        assert one.certificate.provenance == "certified"
+    assert ov.sensitivity(x, levels=[0, 3]).provenance == ov.sensitivity(x, y, levels=[0, 3]).provenance == "certified"
+    pairs = ov.difference(x[:400], y, 3, paired=True)
+    assert pairs.certificate.assumption == ov.Bounded(-1, 1)
+    assert pairs.certificate.provenance == "certified"
+
+
+def test_risks_of_0_1_losses_stay_in_0_and_1():
+    wrong = np.zeros(143, dtype=bool)
+    wrong[:5] = True
+    found = ov.certify_risk(wrong, contamination=2)
+    assert found.interval == (0.0, pytest.approx(0.0731, abs=5e-5))
+    assert ov.certify_risk(wrong.astype(int), contamination=2, assume=ov.Proportion()).interval == found.interval
+    assert ov.certify_risk(np.ones(9, dtype=bool), contamination=2).interval.high == 1.0
+    assert 0 < ov.certify_risk(wrong, contamination=2, vc_dim=1).interval.high <= 1
+
+
+def test_rows_of_0_and_1_that_are_not_declared_get_a_hint():
+    x = np.arange(500) % 2.0
+    hint = "These rows are all 0 or 1: if that is by definition, assume=Proportion() gives an exact interval."
+    assert hint in ov.mean(x, 5).explain()
+    assert hint in ov.difference(x, x, 5).explain()
+    assert hint in ov.mean(x, 5, assume=ov.Bounded(0, 1)).explain()
+    for other in (ov.mean(x > 0, 5), ov.mean(x, 5, assume=ov.Proportion()), ov.mean(np.r_[x, 0.5], 5)):
+        assert hint not in other.explain()
+
+
+def test_a_value_that_is_neither_is_named():
+    x = np.arange(100) % 2.0
+    x[7] = 0.25
+    for run in (
+        lambda: ov.mean(x, 0, assume=ov.Proportion()),
+        lambda: ov.difference(x, x, 0, assume=ov.Proportion()),
+    ):
+        with pytest.raises(ValueError, match=r"outside the bounds of Proportion\(\), 0.25 for instance"):
+            run()
+    x[8] = np.nan
+    found = ov.mean(x, 2, assume=ov.Proportion(), nan_policy="corrupt")
+    assert found.interval == ov.mean(np.delete(x, [7, 8]) > 0, 0).interval
+
+
+def test_booleans_are_neither_sorted_nor_copied(monkeypatch):
+    monkeypatch.setattr(np, "sort", lambda *_: pytest.fail("sorted"))
+    x = np.arange(1000) % 7 == 0
+    assert ov.mean(x, 5).interval.low < 1 / 7 < ov.certify_risk(x, contamination=5).interval.high

@@ -253,12 +253,14 @@ def method(findings: Sequence[Finding], votes: Sequence[Votes], asked: Asked, co
     if "plug-in" in provenances:
         items.append(
             "The spread of the good rows was unknown, and was estimated from the same rows (plug-in), so the "
-            "confidence is approximate. Give what is known by --sd, --bounds, --scale or --kurtosis."
+            "confidence is approximate. "
+            "Give what is known by --proportion, --sd, --bounds, --scale or --kurtosis."
         )
     elif "conditional" in provenances:
         items.append(
             "Nothing is declared of the good rows. Their standard deviation was read off the rows, with room to spare; "
-            "the confidence is proven if it is no larger. Give what is known by --sd, --bounds, --scale or --kurtosis."
+            "the confidence is proven if it is no larger. "
+            "Give what is known by --proportion, --sd, --bounds, --scale or --kurtosis."
         )
     elif "certified" in provenances:
         items.append("The confidence is proven under these assumptions (certified).")

@@ -12,7 +12,7 @@ from outvote.votes.evidence.interval import (
     scale_of,
 )
 from outvote.votes.evidence.order import Ranks, lower_rank, lower_ranks, quantile_ranks, rows_to_bound
-from outvote.votes.evidence.proportion import proportion_interval
+from outvote.votes.evidence.proportion import Tally, proportion_interval
 from outvote.votes.evidence.rows import SeveralRows, SortedRows
 from outvote.votes.evidence.scale import (
     Pairs,
@@ -33,6 +33,7 @@ __all__ = [
     "Sample",
     "SeveralRows",
     "SortedRows",
+    "Tally",
     "central_sd",
     "contradicts",
     "declared_interval",

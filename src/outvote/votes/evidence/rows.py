@@ -56,8 +56,13 @@ class SortedRows:
     def __init__(
         self, values: Floats, n_corrupt: int, n_found: int = 0, *, adaptive: bool = False, bins: Bins | None = None
     ):
-        self.values, self.n_corrupt, self.n_found, self.adaptive = values, n_corrupt, n_found, adaptive
-        self._given = bins
+        self._values, self._given = values, bins
+        self.n_corrupt, self.n_found, self.adaptive = n_corrupt, n_found, adaptive
+
+    @property
+    def values(self) -> Floats:
+        """The rows that may be clean, in ascending order."""
+        return self._values
 
     @cached_property
     def bins(self) -> Bins | None:

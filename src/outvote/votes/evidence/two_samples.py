@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from outvote.assumptions import Assumption, Bounded, FiniteKurtosis, Proportion
+from outvote.assumptions import Assumption, Bounded, FiniteKurtosis
 from outvote.votes.evidence.interval import CELL, EvidenceInterval, declared_ends, free_interval, premise_interval
 from outvote.votes.evidence.joint import Joint, Pair, pairs_of_factors
-from outvote.votes.evidence.proportion import proportion_interval
+from outvote.votes.evidence.proportion import Tally, proportion_interval
+from outvote.votes.evidence.rates import rates_interval
 from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.evidence.scale import Pairs, log_spread
 from outvote.votes.terms import Terms
@@ -24,6 +25,8 @@ _MOST_CELLS = 12
 _RATIO_CELL = 2 ** (1 / 8)
 #: How finely corrupt rows are split between samples that are weighed apart.
 _SPLITS = 16
+#: For more rows of 0 and 1 than this exact tails would take seconds: two intervals are subtracted.
+_MOST_COUNTED = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class Sample:
             return EvidenceInterval(-math.inf, math.inf, math.nan)
         if self.assume is None:
             return premise_interval(self.rows, self.sd, terms, ends_only=True)
-        if isinstance(self.assume, Proportion):
+        if isinstance(self.rows, Tally):
             return proportion_interval(self.rows, terms)
         if isinstance(self.assume, FiniteKurtosis) and self.assume.sd is None:
             assert self.pairs is not None
@@ -98,6 +101,8 @@ def difference_interval(
     beyond : float, optional
         With `only`: if the end is beyond this number for certain, any number beyond it will do.
     """
+    if isinstance(a.rows, Tally) and isinstance(b.rows, Tally) and a.rows.n_rows + b.rows.n_rows <= _MOST_COUNTED:
+        return rates_interval(a.rows, b.rows, terms, relative=relative, together=together, only=only, beyond=beyond)
     if not (a.joint and b.joint):
         return _apart(a, b, terms, relative=relative, together=together)
     if not relative and b.rows.n_rows > a.rows.n_rows:  # the mean of the larger sample is known better
