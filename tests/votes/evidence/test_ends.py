@@ -9,7 +9,7 @@ import pytest
 from outvote import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
 from outvote.votes import Terms
 from outvote.votes.evidence import SortedRows, central_sd, declared_interval, premise_interval
-from outvote.votes.evidence.bounded import bounded_end
+from outvote.votes.evidence.bounded import bounded_end, stakes_for
 from outvote.votes.evidence.ends import lower_end
 from outvote.votes.evidence.factors import factors_for
 
@@ -79,9 +79,8 @@ def test_bounded_end_is_the_root_of_its_evidence(adaptive):
 
 def bet_on(x, m, mean, adaptive):
     """Return the logarithm of the evidence that rows in [0, 1] have a larger mean, from its definition."""
-    total, unit = 0.0, math.sqrt(2 * PRICE / len(x))
-    for scale, weight in {2.0: 0.5, 4.0: 0.2, 8.0: 0.1, 16.0: 0.1, 32.0: 0.05, 64.0: 0.05}.items():
-        a = scale * unit
+    total = 0.0
+    for weight, a in stakes_for(len(x), PRICE):
         e = np.sort((1 + a * x) / (1 + a * mean))[: len(x) - m]
         total += weight * np.prod(e) * ((1 + a * mean) ** -m if adaptive else 1.0)
     return math.log(total)

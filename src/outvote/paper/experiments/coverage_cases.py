@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from outvote import paper
-from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
+from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian, Symmetric
 from outvote.certificate import radius
 from outvote.contamination import Contamination
 from outvote.paper.experiments.estimation import Array
@@ -243,7 +243,30 @@ def _evidence() -> list[Case]:
     found += _both("evidence, one side (less)", heavy[1], sd, **asked, options={"alternative": "less"})
     bounds = {**asked, "function": "certificate.sigma_bounds", "truth": 1.0}
     found += _both("bounds on the sd", "Laplace", FiniteKurtosis(6.0), **bounds)
+    found += _both("evidence, symmetric", "Laplace", Symmetric(), **asked)
     return found
+
+
+def _without_blocks() -> list[Case]:
+    """Return cases of U-statistics, quantiles and distances without blocks."""
+    wins: dict[str, Any] = {"function": "u_statistic", "kernel": "mann-whitney", "truth": WINS, "places": CROSSED}
+    known = FiniteVariance(math.sqrt(max(ZETAS)))
+    spread: dict[str, Any] = {"function": "u_statistic", "kernel": "variance", "truth": 1.0, "places": WIDE}
+    return [
+        *_both("Mann-Whitney, complete", "normal", vote="complete", seconds=2.0, **wins),
+        *_both("variance, evidence of pairs", "normal", known, vote="evidence", seconds=8.0, **spread),
+        *_both("median of any law", "Laplace", function="quantile", vote=None),
+        *_both(
+            "distance of equal laws (MMD)",
+            "normal",
+            function="mmd",
+            vote=None,
+            shifts=(0.0, 0.0),
+            seconds=20.0,
+            places=CROSSED,
+            options={"bandwidth": 1.0},
+        ),
+    ]
 
 
 def _forms() -> list[Case]:
@@ -381,4 +404,6 @@ def _stated() -> list[Case]:
     ]
 
 
-CASES = (*_means(), *_forms(), *_radii(), *_risks(), *_others(), *_stated(), *_evidence())
+CASES = (
+    *_means(), *_forms(), *_radii(), *_risks(), *_others(), *_stated(), *_evidence(), *_without_blocks()
+)  # fmt: skip

@@ -13,6 +13,8 @@ from outvote.blocks.partition import Partition, draw
 from outvote.blocks.plan import BlockPlan, GridPlan, RowPlan
 from outvote.estimate.difference import difference
 from outvote.estimate.mean import mean
+from outvote.estimate.mmd import mmd
+from outvote.estimate.quantile import quantile
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.risk import certify_risk
 from outvote.estimate.summary import BlockSummary
@@ -80,6 +82,16 @@ def _u_statistic(case: Case, samples: Sequence[Array], options: Options) -> Trie
     options = {"vote": "median", **options}
     results = [u_statistic(*rows, kernel=case.kernel or "", **options) for rows in _runs(case, samples)]
     return _by_interval(case.truth, results)
+
+
+def _quantile(case: Case, samples: Sequence[Array], options: Options) -> Tried:
+    asked = {name: options[name] for name in ("contamination", "confidence")}
+    return _by_interval(case.truth, [quantile(x, **asked) for (x,) in _runs(case, samples)])
+
+
+def _mmd(case: Case, samples: Sequence[Array], options: Options) -> Tried:
+    asked = {name: options[name] for name in ("contamination", "confidence", "bandwidth")}
+    return _by_interval(case.truth, [mmd(a, b, **asked) for a, b in _runs(case, samples)])
 
 
 def _difference(case: Case, samples: Sequence[Array], options: Options) -> Tried:
@@ -214,6 +226,8 @@ def _uniform_radius(case: Case, samples: Sequence[Array], options: Options) -> T
 TRIALS: dict[str, Trial] = {
     "mean": _mean,
     "u_statistic": _u_statistic,
+    "quantile": _quantile,
+    "mmd": _mmd,
     "difference": _difference,
     "certify_risk": _risk,
     "certify_risk(vc_dim)": _risk_of_the_best_threshold,
@@ -289,7 +303,7 @@ def _gini(rows: Array) -> Array:
 _VALUES: dict[str | None, Callable[[Array], Array]] = {
     None: lambda rows: rows.mean(axis=0),
     "mann-whitney": lambda rows: rows.mean(axis=0),
-    "variance": lambda rows: rows.var(axis=0, ddof=1),
+    "variance": lambda rows: rows.var(axis=0, ddof=1) if len(rows) > 1 else rows[0] ** 2,
     "gini": _gini,
     "thresholds": lambda rows: losses_at(rows).mean(axis=(0, -1)),
 }
