@@ -164,3 +164,24 @@ def test_compare_report_difference_and_tolerance_agree(tmp_path):
     report = CliRunner().invoke(app, ["report", *options, "-o", str(tmp_path / "r.html")]).stdout
     assert f"It takes more than {tolerance.rows} corrupt rows" in report
     assert (gap.interval.low > 0) == (tolerance.rows >= gap.plan.withstands)
+
+
+def test_a_contamination_brings_its_adversary():
+    x = np.random.default_rng(0).exponential(size=2000)
+    for claim in ("mean > 0.5", "median > 0.4"):
+        found = ov.tolerance(x, claim=claim, contamination=ov.Contamination(0.01, "adaptive"))
+        assert found.rows == ov.tolerance(x, claim=claim, adversary="adaptive").rows
+        assert found.estimate.certificate.adversary == "adaptive"
+    with pytest.raises(TypeError, match="tolerance varies the corrupt rows itself"):
+        ov.tolerance(x, claim="mean > 0", contamination="auto")
+    with pytest.raises(ValueError, match="or 'p99 < 300' for a quantile"):
+        ov.tolerance(x, claim="q99 < 3")
+
+
+def test_one_sided_estimates_lie_in_their_interval():
+    for seed in range(60):
+        x = np.random.default_rng(seed).exponential(size=30) ** 2
+        for side in ("less", "greater"):
+            found = ov.mean(x, 2, 0.9, ov.Symmetric(), alternative=side)
+            assert found.interval.low <= found.estimate <= found.interval.high
+            assert found.radius >= 0

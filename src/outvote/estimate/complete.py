@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions import Assumption, Bounded
+from outvote.assumptions import Assumption, Bounded, FiniteVariance
 from outvote.blocks.plan import RowPlan
 from outvote.certificate import Certificate
 from outvote.contamination import Contamination
-from outvote.data.missing import check_certain
+from outvote.data.missing import ContradictionError, check_certain
 from outvote.estimate.evidence import OrderedTable, mean_by_evidence
 from outvote.estimate.ordered import Ordered, without_bad_rows
 from outvote.estimate.request import Assumed, Request, distinct
@@ -98,10 +98,14 @@ def complete_u_statistic(
     found = []
     for j, assume in enumerate(assumed):
         assert isinstance(assume, Bounded)
-        known = replace(kernel, bounds=(assume.low, assume.high))
+        known, rows = kernel, samples.column(j) if shape else samples.rows
+        if not math.isfinite(assume.width):
+            raise ValueError(f"assume={assume!r} has bounds too far apart for a float: give narrower ones")
+        if kernel.aligned_form is None or (assume.low, assume.high) != kernel.bounds:
+            _refuse_false_bounds(kernel, assume, rows, samples.bad, sum(counts))
         if (assume.low, assume.high) != kernel.bounds:  # forms of the kernel know its own bounds only
-            known = replace(known, row_sums_form=None, deleted_form=None, rises=None)
-        rows = samples.column(j) if shape else samples.rows
+            bounds = (assume.low, assume.high)
+            known = replace(kernel, bounds=bounds, row_sums_form=None, deleted_form=None, rises=None)
         found.append(_of_column(known, rows, counts, samples.bad, terms, adaptive))
     values, lows, highs = np.array(found).T
     sides = {"less": [highs - values], "greater": [values - lows]}
@@ -127,6 +131,23 @@ def complete_u_statistic(
         shaped(values, shape), Interval(shaped(lows, shape), shaped(highs, shape)), certificate, kernel, terms,
         RowPlan(sizes if several else sizes[0], counts if several else counts[0], "complete", reason), samples.n_bad,
     )  # fmt: skip
+
+
+def _refuse_false_bounds(
+    kernel: Kernel, assume: Bounded, rows: Sequence[NDArray[Any]], bad: Sequence[Any], n_corrupt: int
+) -> None:
+    """Raise an error if more disjoint tuples leave the bounds than corrupt rows can touch."""
+    ready = kernel.fit(rows)
+    function = partial(_finite, ArrayFunction(ready.function, ready.name))
+    values = next(matched_values(function, kernel.degrees, rows, bad, 1))
+    slack = 1e-9 * assume.width
+    outside = values[(values < assume.low - slack) | (values > assume.high + slack)]
+    if len(outside) > n_corrupt:
+        raise ContradictionError(
+            f"the rows contradict assume={assume!r}: kernel {kernel.name!r} leaves these bounds on {len(outside)} of "
+            f"{len(values)} disjoint tuples, {outside[0]:.4g} for instance, and {n_corrupt} corrupt rows touch no more "
+            f"than {n_corrupt}: give wider bounds, or leave assume out"
+        )
 
 
 def _of_column(
@@ -166,13 +187,18 @@ def u_statistic_by_evidence(
     counts = samples.counts(request, names)
     n_tuples = min(len(rows) // d for rows, d in zip(samples.rows, kernel.degrees, strict=True))
     touched = sum(counts)
+    if n_tuples < 1:
+        raise ValueError(
+            f"kernel {kernel.name!r} takes {' and '.join(map(str, kernel.degrees))} rows at a time, but there are "
+            f"{' and '.join(str(len(rows)) for rows in samples.rows)}"
+        )
     if 2 * touched >= n_tuples:
         raise ValueError(
             f"contamination={request.allowed.amount!r}: {touched} corrupt rows can touch as many of the {n_tuples} "
             f"disjoint tuples that kernel {kernel.name!r} takes, and fewer than half may be: at most "
             f"{max((n_tuples - 1) // 2, 0)} rows may be corrupt"
         )
-    asked = replace(request, contamination=Contamination(touched, terms.adversary))
+    asked = replace(request, contamination=Contamination(touched, terms.adversary), vote="evidence")
     found = []
     for j, assume in enumerate(assumed):
         rows = samples.column(j) if shape else samples.rows
@@ -180,7 +206,8 @@ def u_statistic_by_evidence(
         function = partial(_finite, ArrayFunction(ready.function, ready.name))
         values = list(matched_values(function, kernel.degrees, rows, samples.bad, _MATCHINGS))
         column = OrderedTuples(values[0], np.empty(0, dtype=np.intp), 0, n_tuples, tuple(values))
-        found.append(mean_by_evidence(OrderedTable.of(column, assume), asked, terms))
+        known = replace(assume, zetas=None) if isinstance(assume, FiniteVariance) else assume  # those of tuples
+        found.append(mean_by_evidence(OrderedTable.of(column, known), asked, terms))
     sizes = tuple(len(sample) for sample in samples.rows)
     several = len(counts) > 1
     reason = _TUPLES.format(tuples=n_tuples, corrupt=touched)
@@ -238,6 +265,11 @@ class OrderedTuples(Ordered):
 
     n_tuples: int = 0
     matchings: tuple[NDArray[np.float64], ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        """How many tuples there are."""
+        return self.n_tuples
 
     def rows(self, n_corrupt: int, *, adaptive: bool) -> SortedRows:
         """Return the values, of which so many may be corrupt."""

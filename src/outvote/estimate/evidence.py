@@ -112,6 +112,11 @@ class OrderedTable:
         """Return the table of one column that is in order."""
         return cls(column.column[:, None], None, column.n_bad, (), None, (assume,), column)
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.table) if self.ready is None else self.ready.n_rows
+
     def column(self, j: int) -> Ordered:
         """Return a column."""
         return self._only if len(self.assumed) == 1 else self._column(j)
@@ -126,7 +131,7 @@ class OrderedTable:
 
 def mean_by_evidence(ordered: OrderedTable, request: Request, terms: Terms) -> RobustEstimate:
     """Estimate the mean of each column by evidence, for a known contamination."""
-    n_rows, assumed = len(ordered.table), ordered.assumed
+    n_rows, assumed = ordered.n_rows, ordered.assumed
     n_corrupt, known_bad = request.allowed.count(n_rows), request.found_corrupt(ordered.n_bad)
     check_certain(known_bad, n_corrupt, n_rows, "x has NaN or infinite values")
     found, outside = [], 0
@@ -177,6 +182,8 @@ def _mean_of_column(
         found = replace(found, low=max(found.low, assume.low), high=min(found.high, assume.high))
     if not math.isfinite(found.estimate):
         found = EvidenceInterval(found.low, found.high, plain_of_central(rows), found.sd)
+    if not found.empty:  # one end alone may leave out the estimate of both
+        found = replace(found, estimate=min(max(found.estimate, found.low), found.high))
     shown = ordered.picture(found.low, found.high) if picture else None
     return _Found(found, provenance, plain, vote, note, shown)  # type: ignore[arg-type]
 

@@ -46,6 +46,11 @@ class Ordered:
         return values[: len(values) - n_found]
 
     @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.column)
+
+    @property
     def n_found(self) -> int:
         """How many rows are corrupt for certain."""
         return len(self.column) - len(self.values)

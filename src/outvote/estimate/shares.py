@@ -34,7 +34,7 @@ class Shares:
     @classmethod
     def read(cls, q: Any) -> Shares:
         """Read the argument `q`."""
-        given = q.tolist() if isinstance(q, np.ndarray) else q
+        given = q.tolist() if hasattr(q, "tolist") else q
         several = isinstance(given, Sequence) and not isinstance(given, (str, bytes))
         shares = tuple(given) if several else (given,)
         if not shares:

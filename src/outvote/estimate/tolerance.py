@@ -52,9 +52,9 @@ class Tolerance:
     estimate : RobustEstimate
         The estimate for the contamination that was assumed; with votes of blocks, when no row is corrupt.
     deciding : tuple
-        The positions in the input of the rows that decide, strongest first: without them the conclusion falls. For two
-        samples pairs of the sample (0 or 1) and the position. Of a quantile the rows on the claim's side nearest
-        the bound. Empty if the conclusion does not stand.
+        The positions in the input of the rows that speak most for the conclusion, strongest first: it rests on them.
+        For two samples pairs of the sample (0 or 1) and the position. Of a quantile the rows on the claim's side
+        nearest the bound. Empty if the conclusion does not stand.
     premise : str
         What must be true of the clean rows, in words, if an sd was read off them.
     largest_sd : float or tuple of float
@@ -221,7 +221,7 @@ def tolerance(
     for fixed in ("alternative", "axis", "simultaneous", "relative", "function"):
         if fixed in options:
             raise TypeError(f"{fixed}={options[fixed]!r} does not go with tolerance: state the conclusion as a claim")
-    check_choice("adversary", adversary, Adversary)
+    adversary = _adversary(adversary, contamination)
     about_quantile = QuantileClaim.read(claim)
     if about_quantile is not None:
         if paired or len(rows) != 1 or assume is not None or vote not in ("auto", "evidence"):
@@ -258,6 +258,18 @@ def tolerance(
         text = text.replace("?", ">" if sign > 0 else "<")
     stands = found.stands if found.sign == sign else None
     return Tolerance(stands, found.n_rows, text, confidence, first)
+
+
+def _adversary(adversary: Adversary, contamination: Any) -> Adversary:
+    """Return who is allowed for: by the argument, or by the contamination that was given."""
+    check_choice("adversary", adversary, Adversary)
+    if isinstance(contamination, str):
+        raise TypeError(
+            f"contamination={contamination!r}: tolerance varies the corrupt rows itself: give a fraction or a count"
+        )
+    return (
+        contamination.adversary if isinstance(contamination, Contamination) and adversary == "oblivious" else adversary
+    )
 
 
 def _of_quantile(
@@ -405,7 +417,8 @@ def _read_claim(claim: str | None, paired: bool, n_samples: int) -> tuple[int | 
         return None, 0.0, f"{subject} ? 0"
     match = _CLAIM.fullmatch(claim) if isinstance(claim, str) else None
     if not match or (match[1] == "difference" and n_samples == 1) or (match[1] == "mean" and n_samples == 2):
-        raise ValueError(f"claim={claim!r} must read like '{subject} > 0' or '{subject} < 12.5'")
+        other = "" if n_samples == 2 else ", or 'p99 < 300' for a quantile"
+        raise ValueError(f"claim={claim!r} must read like '{subject} > 0' or '{subject} < 12.5'{other}")
     try:
         bound = float(match[3])
     except ValueError:

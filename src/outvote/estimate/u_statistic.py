@@ -143,7 +143,14 @@ def u_statistic(
 
 def _way(request: Request, kernel: Kernel, assumed: Assumed, *, blocks: bool) -> str:
     """Return how the statistic is estimated: "complete", "evidence" or "blocks"."""
-    bounded = all(isinstance(one, Bounded) for one in assumed)
+    kinds = {isinstance(one, Bounded) for one in assumed}
+    if (
+        kinds == {True, False}
+        and request.vote in ("auto", "complete", "evidence")
+        and not (blocks or request.by_blocks)
+    ):
+        raise ValueError("assume gives bounds of some columns and not of others: call once for each kind")
+    bounded = kinds == {True}
     if request.vote in ("complete", "evidence") and (blocks or request.by_blocks):
         raise ValueError(
             f"vote={request.vote!r} has no blocks: leave out n_blocks, partition, remainder and grid, or take "

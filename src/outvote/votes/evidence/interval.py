@@ -237,7 +237,8 @@ def _lowest_cell(rows: SortedRows, end: float, top: int, price: float) -> int:
 def contradicts(rows: SortedRows, found: EvidenceInterval, sd: float, log_delta: float) -> bool:
     """Return whether the rows spread too much for an sd, whichever mean in the interval is right."""
     x = rows.values
-    squares = np.sort(np.maximum(np.maximum(found.low - x, x - found.high), 0.0)) ** 2 / sd**2
+    with np.errstate(over="ignore"):
+        squares = np.sort(np.maximum(np.maximum(found.low - x, x - found.high), 0.0)) ** 2 / sd**2
     spread = log_spread(squares, rows.droppable, rows.n_corrupt, adaptive=rows.adaptive)
     return spread >= -log_delta - math.log(_FROM_BELOW)
 

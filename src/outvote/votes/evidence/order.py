@@ -36,7 +36,7 @@ def quantile_ranks(
     largest with ``P(Bin(N, q) ≤ r - 1) ≤ α``. *Adaptive*: of the n rows as they were m are gone: the largest r with
     ``P(Bin(n, q) ≤ r - 1 + m) ≤ α``. From above likewise, with 1 - q. Several quantiles together share α evenly, or
     have a band of Dvoretzky, Kiefer, Wolfowitz and Massart about the distribution function: whichever has the higher
-    ranks, which depends on no row (docs/certificates.md, section 15).
+    ranks, which depends on no row (docs/certificates.md, section 17).
 
     Examples
     --------
