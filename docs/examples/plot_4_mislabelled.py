@@ -51,10 +51,7 @@ print(ov.metrics.robust_log_loss(labels, proba, contamination=0.03, rng=0))
 # The bound against the share of labels that may be wrong:
 
 shares = [0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08]
-bounds = [
-    ov.certify_risk(labels != predicted, contamination=share).interval.high
-    for share in shares
-]
+bounds = [ov.certify_risk(labels != predicted, contamination=share).interval.high for share in shares]
 ax = ov.plotting.new_axes()
 ax.plot(100 * np.array(shares), bounds, "o-", color=ov.plotting.COLORS["robust"], label="certified bound")
 ax.axhline(1 - accuracy_score(y_test, predicted), color=ov.plotting.COLORS["plain"], ls="--", label="true clean error")

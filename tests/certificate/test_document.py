@@ -28,11 +28,11 @@ def certificate(**change):
 def test_str_of_a_certificate():
     assert str(certificate()) == (
         "certified 95 %: within 0.21 of the mean for any clean distribution with sd ≤ 1, "
-        "if the corrupt positions do not depend on the clean values (oblivious adversary)"
+        "if the corrupt rows were not picked by looking at the clean ones (oblivious adversary)"
     )
     plug_in = certificate(provenance="plug-in", assumption=None, note="give assume= to certify it")
     assert str(plug_in) == (
-        "plug-in 95 %: within 0.21 of the mean, if the corrupt positions do not depend on the clean values "
+        "plug-in 95 %: within 0.21 of the mean, if the corrupt rows were not picked by looking at the clean ones "
         "(oblivious adversary). give assume= to certify it"
     )
     clamped = certificate(log_delta=math.log(1e-4), provenance="as stated")

@@ -309,6 +309,7 @@ def test_columns_of_tables_are_compared_one_by_one(options, assume):
         assert "(one for each column)" in str(found)
     together = ov.difference(a, b, simultaneous=True, **options)
     assert np.all(together.radius > found.radius)
+    assert together.certificate.confidence == pytest.approx(0.95)
     with pytest.raises(ValueError, match="contamination='auto' estimates one column at a time"):
         ov.difference(a, a, **options | {"contamination": "auto"})
     if "paired" not in options:

@@ -17,7 +17,7 @@ Provenance = Literal["certified", "conditional", "as stated", "plug-in", "none"]
 #: From the strongest to the weakest.
 PROVENANCES: tuple[Provenance, ...] = get_args(Provenance)
 _ADVERSARIES = {
-    "oblivious": "if the corrupt positions do not depend on the clean values (oblivious adversary)",
+    "oblivious": "if the corrupt rows were not picked by looking at the clean ones (oblivious adversary)",
     "adaptive": "even if the corrupt rows were chosen by their values (adaptive adversary)",
 }
 
@@ -75,7 +75,7 @@ class Certificate:
     ('certified', 0.09, 0.95)
     >>> print(certificate)  # doctest: +NORMALIZE_WHITESPACE
     certified 95 %: within 0.09023 of the truth for any clean distribution with sd ≤ 1,
-    if the corrupt positions do not depend on the clean values (oblivious adversary)
+    if the corrupt rows were not picked by looking at the clean ones (oblivious adversary)
     """
 
     radius: float | NDArray[np.float64]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from outvote.cli.answer import Asked, Progress, Value, finite, in_options, plain_mean, silent
 from outvote.data.columns import Columns
-from outvote.data.text import spaced, with_radius
+from outvote.data.text import count, spaced, with_radius
 from outvote.estimate.curve import Curve, Side, curve
 from outvote.estimate.difference import difference
 from outvote.estimate.result import RobustEstimate
@@ -140,9 +140,10 @@ def _sentence(found: Curve, baseline: str, other: str, gap: Value, asked: Asked)
     If these are fewer than the interval `gap` allows for, the sentence says so.
     """
     if found.stands is None:
-        others = "no other row" if found.certain else "none"
+        others = f"no row besides {spaced(found.certain)} without a usable number" if found.certain else "none"
         which = f"whether {other} or {baseline} is larger"
-        return f"These {spaced(found.n_rows)} rows do not settle {which}, even if {others} is corrupt."
+        grounds = f" (if {found.premise})" if found.premise else ""
+        return f"These {spaced(found.n_rows)} rows do not settle {which}, even if {others} is corrupt{grounds}."
     larger = found.sign > 0
     winner, loser = (other, baseline) if larger else (baseline, other)
     rows = f"{spaced(found.stands)} of the {spaced(found.n_rows)} rows"
@@ -157,4 +158,6 @@ def _sentence(found: Curve, baseline: str, other: str, gap: Value, asked: Asked)
     few = f"no more than {rows} were" if found.stands else "no row were"
     turned = gap.high is not None and gap.low is not None and (gap.high < 0 if larger else gap.low > 0)
     now = f"{loser} beats {winner}" if turned else f"it is not settled whether {other} or {baseline} is larger"
-    return f"With --contamination {asked.contamination} {now}; if {few} corrupt, {winner} would beat {loser}."
+    grounds = f" (if {found.premise})" if found.premise else ""
+    allowed = f"With {count(found.assumed, 'corrupt row')} (--contamination {asked.contamination})"
+    return f"{allowed} {now}; if {few} corrupt, {winner} would beat {loser}{grounds}."

@@ -169,9 +169,9 @@ def difference_of(
         columns = list(zip(zip(*ordered, strict=True), zip(*each, strict=True), strict=True))
 
         def run(one: Request) -> RobustEstimate:
-            one = replace(one, terms=one.terms.shared(n_columns)) if simultaneous else one
-            found = [difference_by_evidence(*column, one, relative=relative, counted=counted) for column in columns]
-            return _stacked(found, names) if tables else found[0]
+            asked = replace(one, terms=one.terms.shared(n_columns)) if simultaneous else one
+            found = [difference_by_evidence(*column, asked, relative=relative, counted=counted) for column in columns]
+            return _stacked(found, names, one.terms.log_delta) if tables else found[0]
 
         return n_rows, run
     if request.vote == "evidence":
@@ -188,8 +188,8 @@ def _n_columns(a: NDArray[Any], b: NDArray[Any]) -> int:
     return math.prod(a.shape[1:])
 
 
-def _stacked(found: Sequence[RobustEstimate], names: tuple[str, ...] | None) -> RobustEstimate:
-    """Write the results of several columns as one."""
+def _stacked(found: Sequence[RobustEstimate], names: tuple[str, ...] | None, log_delta: float) -> RobustEstimate:
+    """Write the results of several columns as one, at the confidence that was asked for."""
 
     def column(values: Sequence[Any]) -> NDArray[np.float64]:
         return np.array([float(value) for value in values])
@@ -200,6 +200,8 @@ def _stacked(found: Sequence[RobustEstimate], names: tuple[str, ...] | None) -> 
     certificate = replace(
         weakest(kinds),
         radius=column([one.radius for one in certificates]),
+        log_delta=log_delta,
+        requested_log_delta=log_delta,
         premise=premise_of_columns(sds) if any(one.premise for one in certificates) else "",
         premise_sd=sds if any(one.premise for one in certificates) else math.nan,
         note=" ".join(dict.fromkeys(one.note for one in certificates if one.note)),

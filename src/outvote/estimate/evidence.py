@@ -190,18 +190,22 @@ def _mean_of_column(
 
 def _by_premise(rows: SortedRows, terms: Terms) -> tuple[EvidenceInterval, str, str]:
     """Return the interval for an sd that is read off the rows, with its provenance and a note."""
-    sd = premise_of(rows, terms)
+    sd, both = premise_of(rows, terms)
     if not 0 < sd < math.inf:
         return EvidenceInterval(-math.inf, math.inf, math.nan), "none", NO_SCALE
-    return premise_interval(rows, sd, terms), "conditional", ""
+    return both if terms.alternative == "two-sided" else premise_interval(rows, sd, terms), "conditional", ""
 
 
-def premise_of(rows: SortedRows, terms: Terms) -> float:
-    """Read an sd off the rows: a multiple of that of the central ones, doubled as long as the rows contradict it."""
+def premise_of(rows: SortedRows, terms: Terms) -> tuple[float, EvidenceInterval]:
+    """Read an sd off the rows: a multiple of that of the central ones, doubled as long as the rows contradict it.
+
+    Also return the two-sided interval that holds if the clean rows' sd is at most that.
+    """
     sd, both = premise_factor(rows.n_corrupt / rows.n_rows) * central_sd(rows.values, rows.droppable), terms.two_sided
-    while 0 < sd < math.inf and premise_interval(rows, sd, both).empty:
+    found = EvidenceInterval(math.inf, -math.inf, math.nan)
+    while 0 < sd < math.inf and (found := premise_interval(rows, sd, both)).empty:
         sd *= 2
-    return sd
+    return sd, found
 
 
 def _fixed(values: Floats, assume: Assumption, terms: Terms) -> tuple[EvidenceInterval, str]:

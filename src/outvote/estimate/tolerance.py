@@ -221,6 +221,9 @@ def tolerance(
     for fixed in ("alternative", "axis", "simultaneous", "relative", "function"):
         if fixed in options:
             raise TypeError(f"{fixed}={options[fixed]!r} does not go with tolerance: state the conclusion as a claim")
+    for name in options:
+        if name not in ("nan_policy", "n_blocks", "partition", "remainder"):
+            raise TypeError(f"tolerance has no argument {name!r}: see help(outvote.tolerance)")
     adversary = _adversary(adversary, contamination)
     about_quantile = QuantileClaim.read(claim)
     if about_quantile is not None:

@@ -166,7 +166,7 @@ class Weighed:
     def deciding(self, bound: float, sign: int, count: int) -> list[tuple[int, int]]:
         """Return the sample and the position of the rows that speak most for the claim, strongest first.
 
-        They are those that evidence on the bound drops first; without `count` of them the claim falls.
+        They are those that evidence on the bound drops first.
         """
         logs = self._logs(bound / self.unit, sign, count - 1)
         flat = np.concatenate(logs)
@@ -195,7 +195,7 @@ class Weighed:
         if len(self.samples) == 2 and isinstance(one.rows, Tally):
             # Without a one, or a zero, on the claim's side the share falls by so much.
             share = one.rows.share if side < 0 else 1 - one.rows.share
-            return np.where(x == (side > 0), share / one.rows.n_rows, -math.inf)
+            return np.where(x == (side > 0), max(share, 1 / one.rows.n_rows) / one.rows.n_rows, -math.inf)
         centre = bound if len(self.samples) == 1 else float(np.nanmedian(x))
         if not one.joint:
             return side * (x - centre)
@@ -234,7 +234,7 @@ def weigh(
         pairs = scaled.pairs(count, adaptive=adaptive) if assume is None or unknown else None
         sd = math.nan
         if assume is None:
-            sd = premise_of(rows, terms)
+            sd = premise_of(rows, terms)[0]
         elif known is not None and not unknown and not isinstance(assume, Bounded):
             sd = float(known.tail(1).sd)
         samples.append(Sample(rows, known, sd, pairs))

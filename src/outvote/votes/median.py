@@ -2,7 +2,7 @@
 
 At most `n_bad` of the K blocks hold a corrupt row. The median is off by more than t only if at least
 ⌈K/2⌉ blocks are off on the same side. At least ``m = ⌈K/2⌉ - n_bad`` of these are clean, out of ``N``:
-N is K - n_bad if the corrupt positions do not depend on the clean values (*oblivious*), and K if they
+N is K - n_bad if the corrupt rows were not picked by looking at the clean ones (*oblivious*), and K if they
 may (*adaptive*). The functions bound the probability of this event. They take ``log_delta``, the
 logarithm of the failure probability, and broadcast over arrays of candidates.
 """

@@ -17,7 +17,7 @@ from outvote.votes.evidence.bounded import bounded_end
 from outvote.votes.evidence.ends import first_step, lower_end, rules_out_below
 from outvote.votes.evidence.factors import Factor, factors_for, kurtosis_factors, sturdy_factors, variance_factors
 from outvote.votes.evidence.rows import SortedRows
-from outvote.votes.evidence.scale import Pairs, log_spread, sigma_upper, upper_is_possible
+from outvote.votes.evidence.scale import Pairs, log_spread_of, sigma_upper, upper_is_possible
 from outvote.votes.terms import Terms
 
 #: Share of δ that the soft or clipped vote has: no interval is wider than theirs at this share.
@@ -218,15 +218,14 @@ def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Te
 
 def _lowest_cell(rows: SortedRows, end: float, top: int, price: float) -> int:
     """Return the lowest cell of scales that the spread of the rows above `end` does not rule out."""
-    with np.errstate(over="ignore"):
-        squares = np.maximum(rows.values - end, 0.0) ** 2
 
     def ruled_out(k: int) -> bool:
-        spread = log_spread(squares * CELL ** (-2 * k), rows.droppable, rows.n_corrupt, adaptive=rows.adaptive)
-        return spread >= price
+        parts = rows.squares_above(end, CELL**k)
+        return log_spread_of(parts, rows.n_corrupt, adaptive=rows.adaptive) >= price
 
-    kept = squares[: len(squares) - rows.droppable]
-    k = min(math.floor(math.log(max(float(kept.mean()), 1e-300)) / (2 * math.log(CELL))), top - 1)
+    kept = rows.squares_above(end, 1.0, keep_small=False)
+    mean = sum(times * float(squares.sum()) for squares, times in kept) / (len(rows.values) - rows.droppable)
+    k = min(math.floor(math.log(max(mean, 1e-300)) / (2 * math.log(CELL))), top - 1)
     while k < top and ruled_out(k):
         k += 1
     while not ruled_out(k - 1):
@@ -236,11 +235,8 @@ def _lowest_cell(rows: SortedRows, end: float, top: int, price: float) -> int:
 
 def contradicts(rows: SortedRows, found: EvidenceInterval, sd: float, log_delta: float) -> bool:
     """Return whether the rows spread too much for an sd, whichever mean in the interval is right."""
-    x = rows.values
-    with np.errstate(over="ignore"):
-        squares = np.sort(np.maximum(np.maximum(found.low - x, x - found.high), 0.0)) ** 2 / sd**2
-    spread = log_spread(squares, rows.droppable, rows.n_corrupt, adaptive=rows.adaptive)
-    return spread >= -log_delta - math.log(_FROM_BELOW)
+    parts = rows.squares_outside(found.low, found.high, sd)
+    return log_spread_of(parts, rows.n_corrupt, adaptive=rows.adaptive) >= -log_delta - math.log(_FROM_BELOW)
 
 
 def scale_of(assume: Assumption) -> float:

@@ -80,7 +80,7 @@ def rates_interval(
     """
 
     def end(sign: int) -> float:
-        search = _Search((a, b) if sign > 0 else (b, a), terms, relative, together)
+        search = _Search((a, b) if sign > 0 else (b, a), terms, relative, together, turned=sign < 0)
         if beyond is not None:
             # The value that is compared with, as a sum of two shares or as a quotient of them.
             ratio = max(1 + beyond, _TINY)
@@ -97,7 +97,10 @@ def rates_interval(
     if terms.alternative != "greater" and only <= 0:
         high = end(-1)
     if only or terms.alternative == "two-sided":
-        return EvidenceInterval(low, high, low / 2 + high / 2 if high < math.inf else math.nan)
+        middle = low / 2 + high / 2 if high < math.inf else math.nan
+        if relative and a.n_ones and high < math.inf:  # an interval of a ratio is lopsided
+            middle = min(max(b.n_ones * a.n_rows / (a.n_ones * b.n_rows) - 1, low), high)
+        return EvidenceInterval(low, high, middle)
     both = rates_interval(a, b, terms.two_sided, relative=relative, together=together)
     return EvidenceInterval(low, high, both.estimate)
 
@@ -113,6 +116,7 @@ class _Search:
     terms: Terms
     relative: bool
     together: int | None
+    turned: bool = False
 
     @cached_property
     def free(self) -> int:
@@ -162,7 +166,7 @@ class _Search:
             least, most = first * self._width, min(last * self._width - 1, self.free)
             one = one.allowing(min(one.n_found + most, one.n_rows))
             two = two.allowing(min(two.n_found + self.free - least, two.n_rows))
-        return _Test.of(one, two, self.terms, relative=self.relative)
+        return _Test.of(one, two, self.terms, relative=self.relative, turned=self.turned)
 
 
 @dataclass(frozen=True)
@@ -190,10 +194,13 @@ class _Test:
     relative: bool
 
     @classmethod
-    def of(cls, one: Tally, two: Tally, terms: Terms, *, relative: bool) -> _Test:
-        """Prepare the test; the share of the larger sample, known better, is the one that is looked through."""
+    def of(cls, one: Tally, two: Tally, terms: Terms, *, relative: bool, turned: bool) -> _Test:
+        """Prepare the test; the share of the larger sample, known better, is the one that is looked through.
+
+        Of two as large it is that of the same sample for both ends (`turned` for the second): it has one share of δ.
+        """
         arms = (_Arm.of(one, ones=True), _Arm.of(two, ones=False))
-        known = int(two.n_rows > one.n_rows)
+        known = int(two.n_rows > one.n_rows or (two.n_rows == one.n_rows and turned))
         alpha = _OF_ONE * math.exp(terms.log_delta) / 2
         span = arms[known].span((one, two)[known], alpha, ones=known == 0)
         return cls(arms, known, span, terms.price - math.log1p(-_OF_ONE), relative)

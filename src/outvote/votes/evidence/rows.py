@@ -138,6 +138,34 @@ class SortedRows:
             return outer, x[k : len(x) - k], None
         return outer, np.concatenate([x[k : bins.first], x[bins.last : len(x) - k]]), bins
 
+    def squares_above(self, end: float, unit: float, *, keep_small: bool = True) -> list[tuple[Floats, int]]:
+        """Return the squares of how far rows lie above `end`, in units, at least, and how many rows have each.
+
+        Without the largest ones, as many as may be dropped; squares below 1 are kept unless told otherwise.
+        """
+        x, most = self.values, len(self.values) - self.droppable
+        if keep_small:
+            most = max(most, int(np.searchsorted(x, end + unit)))
+        parts = [(x[:most], 1)]
+        if self.bins is not None and len((bins := self.bins.within(0, most)).mean):
+            parts = [(x[: bins.first], 1), (bins.low, bins.size), (x[bins.last : most], 1)]
+        with np.errstate(over="ignore"):
+            return [(np.square(np.maximum(rows - end, 0.0) / unit), times) for rows, times in parts]
+
+    def squares_outside(self, low: float, high: float, unit: float) -> list[tuple[Floats, int]]:
+        """Return the squares of how far rows lie outside of [low, high], in the same way."""
+        outer, inner, bins = self._parts
+        parts = [(outer, outer, 1), (inner, inner, 1)]
+        if bins is not None:
+            parts.append((bins.low, bins.high, bins.size))
+        found = []
+        with np.errstate(over="ignore", invalid="ignore"):
+            for lowest, highest, times in parts:
+                found.append((np.square(np.maximum(np.maximum(low - highest, lowest - high), 0.0) / unit), times))
+        gone = np.sort(found[0][0])
+        most = max(len(gone) - self.droppable, int(np.searchsorted(gone, 1.0)))
+        return [(gone[:most], 1), *found[1:]]
+
     def log_evidence(self, factors: Sequence[Factor], low: float, high: float) -> float:
         """Return the logarithm of the weighted sum of these products."""
         if len(factors) == 1:

@@ -28,11 +28,15 @@ def log_spread(squares: Floats, n_dropped: int, n_corrupt: int, *, adaptive: boo
     an adaptive adversary is paid the least factor, 1 - t, for every one of `n_corrupt` rows.
     """
     most = max(len(squares) - n_dropped, int(np.searchsorted(squares, 1.0)))  # squares below 1 are not dropped
-    kept = squares[:most]
+    return log_spread_of([(squares[:most], 1)], n_corrupt, adaptive=adaptive)
+
+
+def log_spread_of(parts: Sequence[tuple[Floats, int]], n_corrupt: int, *, adaptive: bool) -> float:
+    """Return the same from squares that are not dropped, each of which counts so many times."""
     logs = []
     for t in STAKES:
         with np.errstate(over="ignore"):
-            total = sum_of_logs(kept * t + (1 - t))
+            total = sum(times * sum_of_logs(squares * t + (1 - t)) for squares, times in parts)
         logs.append(total + (n_corrupt * math.log1p(-t) if adaptive else 0.0))
     return _log_mean(logs)
 

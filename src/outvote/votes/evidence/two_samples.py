@@ -123,12 +123,19 @@ def difference_interval(
     scales = _scales(a, b, terms)
     if scales is None or (relative and not own.low > 0):
         return EvidenceInterval(-math.inf, math.inf, math.nan)
-    ends = (_ratio_ends if relative else _difference_ends)(a, b, own, scales, terms, free)
+    of_b = _own_interval(b, terms, _OF_B) if relative else own
+    ends = (
+        _ratio_ends(a, b, own, of_b, scales, terms, free)
+        if relative
+        else _difference_ends(a, b, own, scales, terms, free)
+    )
     low, high = -math.inf, math.inf
     if terms.alternative != "less" and only >= 0:
         low = ends(1, beyond)
     if terms.alternative != "greater" and only <= 0:
         high = ends(-1, beyond)
+    if relative and not only and math.isfinite(high - low) and low <= high:  # an interval of a ratio is lopsided
+        return EvidenceInterval(low, high, min(max(of_b.estimate / own.estimate - 1, low), high))
     if only or terms.alternative == "two-sided":
         return EvidenceInterval.between(low, high)
     both = difference_interval(a, b, terms.two_sided, relative=relative, together=together)
@@ -171,14 +178,19 @@ def _difference_ends(
 
 
 def _ratio_ends(
-    a: Sample, b: Sample, own: EvidenceInterval, scales: list[_Scales], terms: Terms, free: int | None
+    a: Sample,
+    b: Sample,
+    own: EvidenceInterval,
+    of_b: EvidenceInterval,
+    scales: list[_Scales],
+    terms: Terms,
+    free: int | None,
 ) -> Callable[[int, float | None], float]:
     """Return what finds the lower end (sign 1) of mean(b)/mean(a) - 1, or the upper one; mean(a) is positive.
 
     Ratios come in fixed cells with stakes of their own. What b's own interval leaves of them is looked through from
     below, cell by cell, up to the first ratio that is not ruled out.
     """
-    of_b = _own_interval(b, terms, _OF_B)
     price = _price(a, b, terms, _OF_A, _OF_B)
 
     def end(sign: int, beyond: float | None) -> float:
