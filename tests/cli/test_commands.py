@@ -402,6 +402,15 @@ def test_proportions(tmp_path, capsys):
         assert "do not go together" in mistake(capsys, "mean", path, "--value", "v", "--proportion", *other)
 
 
+def test_rows_of_0_and_1_get_a_hint(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("k,v\n" + "".join(f"{'AB'[i % 2]},{int(i % 7 == 0)}\n" for i in range(600)))
+    for command in (("mean",), ("compare", "--by", "k")):
+        found = run(command[0], path, "--value", "v", *command[1:])
+        assert "These rows are all 0 or 1: if that is by definition, --proportion gives an exact" in found.stderr
+        assert "all 0 or 1" not in run(command[0], path, "--value", "v", "--proportion", *command[1:]).stderr
+
+
 @pytest.mark.parametrize(("low", "high"), [("A", "B"), ("B", "A")])
 def test_sentence_of_a_comparison_that_does_not_stand(tmp_path, low, high):
     path = tmp_path / "x.csv"

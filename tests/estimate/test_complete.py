@@ -137,6 +137,10 @@ def test_too_few_rows_leave_the_bounds():
     found = ov.u_statistic(normal(5), kernel="wilcoxon", contamination=2)
     assert found.interval == pytest.approx((0.0, 1.0), abs=0.2)
     assert ov.u_statistic(normal(3), normal(3), kernel="auc", contamination=1).interval.high > 0.99
+    three = ov.Kernel(lambda x, y, z: (x + y + z > 0) * 1.0, degrees=3, bounds=(0, 1), vectorized=True)
+    nothing = ov.u_statistic(normal(5), kernel=three, contamination=2)
+    assert nothing.interval == (0.0, 1.0)
+    assert "too few rows" in nothing.certificate.note
 
 
 def test_false_bounds_are_refused():

@@ -16,6 +16,7 @@ from outvote.contamination import Contamination
 from outvote.data.arguments import log_delta_of
 from outvote.data.missing import NanPolicy
 from outvote.estimate.curve import Curve, Side, weigh_curve
+from outvote.estimate.evidence import HINT
 from outvote.estimate.ordered import order_columns
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.tolerance import sample_sides
@@ -161,7 +162,7 @@ class Value:
         """Return the value of a result."""
         low, high = found.interval
         provenance, note = found.certificate.provenance, found.certificate.note
-        why = in_options(note) if provenance == "none" else ""
+        why = in_options(note) if provenance == "none" else in_options(HINT) if found.detail == HINT else ""
         value = cls.checked(found.estimate, low, high, found.radius, provenance, why)
         sds = np.atleast_1d(found.certificate.premise_sd)
         return replace(value, premise_sd=finite(sds.max()))

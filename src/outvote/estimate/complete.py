@@ -36,6 +36,7 @@ _TUPLES = (
     "ruled out only by evidence of the kernel's values that is left when the {corrupt} that speak most against it go, "
     "as many as corrupt rows can touch."
 )
+_FEW_ROWS = "There are too few rows, or too many may be corrupt, to say more than that it lies within its bounds."
 #: Values too large for a float count as this.
 _LARGEST = float(np.finfo(np.float64).max)
 #: So many ways to put rows into disjoint tuples have their evidence averaged.
@@ -111,6 +112,7 @@ def complete_u_statistic(
     sides = {"less": [highs - values], "greater": [values - lows]}
     radius = np.max(sides.get(terms.alternative, [values - lows, highs - values]), axis=0)
     several, kinds = len(counts) > 1, distinct(assumed)
+    ends = np.array([(one.low, one.high) for one in assumed if isinstance(one, Bounded)]).T
     certificate = Certificate(
         radius=shaped(radius, shape),
         provenance="certified",
@@ -119,6 +121,7 @@ def complete_u_statistic(
         assumption=kinds[0] if len(kinds) == 1 else assumed,
         adversary=terms.adversary,
         statement="complete U-statistic, at its least and largest over all deletions",
+        note=_FEW_ROWS if np.all((lows <= ends[0]) & (highs >= ends[1])) else "",
         target=kernel.name,
         alternative=terms.alternative,
     )
