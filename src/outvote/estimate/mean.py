@@ -50,7 +50,8 @@ def mean(
     Parameters
     ----------
     x : array-like, Series, DataFrame or torch tensor
-        The rows. It is not modified. A tensor stays on its device, and so do the block values.
+        The rows. It is not modified. With votes of blocks a tensor stays on its device, and so do the block values;
+        else it is copied to the host.
     contamination : float, int, Contamination or "auto"
         How many rows may be corrupt: a fraction of them, or a count; "auto" leaves it open up to `max_contamination`,
         and takes what the levels up to there agree on.

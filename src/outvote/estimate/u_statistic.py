@@ -63,7 +63,8 @@ def u_statistic(
     ----------
     *samples : array-like or torch tensors
         One array per sample: numbers (1-D), vectors (2-D, one a row), or columns (`axis`). They are not modified.
-        Tensors stay on their device; those on a GPU take the named kernels only.
+        With votes of blocks tensors stay on their device, and on a GPU the named kernels alone are taken; else they are
+        copied to the host.
     kernel : str or Kernel
         ``"variance"``, ``"covariance"``, ``"gini"``, ``"wilcoxon"``, ``"kendall"``, ``"mann-whitney"``, ``"auc"``,
         ``"mmd"``, ``"energy"``, or your own `Kernel`.
