@@ -46,7 +46,7 @@ def test_seeing_only_zeros_and_ones_by_chance_and_missing_has_a_small_probabilit
                 continue
             truth = ones + rare * value
             wrong = np.array([not low <= truth <= high for low, high in ends])
-            chance = stats.binom.pmf(np.arange(n + 1), n, ones / (1 - rare)) * (1 - rare) ** n
+            chance = stats.binom.pmf(np.arange(n + 1), n, min(ones / (1 - rare), 1.0)) * (1 - rare) ** n
             assert chance @ wrong <= delta + 1e-9
 
 
