@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import outvote as ov
+from outvote.estimate.quantile import rows_in_order
 
 SKEWED = np.random.default_rng(0).exponential(size=2000)
 samples = st.lists(st.floats(-1e300, 1e300) | st.sampled_from([0.0, 1.0, 2.0]), min_size=5, max_size=60)
@@ -192,3 +193,13 @@ def test_the_result_plots_and_writes_itself():
     plt.close(display.figure_)
     assert found.to_dict()["vote"] == "order"
     assert ov.quantile(SKEWED, 0.9, alternative="less").to_dict()["low"] is None
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_rows_in_order_are_those_of_a_sort(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 90))
+    x = rng.integers(20, size=n).astype(float)
+    places = rng.integers(n, size=int(rng.integers(1, 30))).tolist()
+    found = rows_in_order(x, places)
+    assert found == {place: np.sort(x)[place] for place in places}

@@ -148,7 +148,16 @@ class _Found:
 def rows_in_order(values: NDArray[Any], places: list[int]) -> dict[int, float]:
     """Return the rows that stand at some places, from 0 on, if all are put in order; most are not."""
     wanted = sorted(set(places))
-    ordered = np.partition(values, wanted) if len(wanted) <= _MANY else np.sort(values)
+    if len(wanted) > _MANY:
+        ordered = np.sort(values)
+    else:
+        # The end that leaves fewer rows comes first: the others are looked for among these alone.
+        low, high = wanted[0], wanted[-1]
+        first, then = (low, high) if len(values) - low < high else (high, low)
+        ordered = np.partition(values, first)
+        rest = slice(first, None) if first < then or first == low else slice(0, first + 1)
+        ordered[rest].partition(then - (rest.start or 0))
+        ordered[low : high + 1].partition([place - low for place in wanted])
     return {place: float(ordered[place]) for place in wanted}
 
 
