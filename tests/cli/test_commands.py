@@ -10,45 +10,10 @@ import sys
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import MEAN, mistake, outvote_command, run
 
 import outvote
 from outvote.cli import commands as cli
-
-
-@pytest.fixture(scope="module")
-def dirty(tmp_path_factory):
-    """A file with wrong units in 20 rows, three empty cells, and text in one."""
-    rng = np.random.default_rng(0)
-    variant = rng.choice(["A", "B"], 5000)
-    revenue = rng.exponential(np.where(variant == "A", 30.0, 60.0)).round(2)
-    revenue[rng.choice(np.arange(100, 5000), 20, replace=False)] *= 1000
-    cells = [f"{value:.2f}" for value in revenue]
-    cells[17] = cells[19] = cells[23] = ""
-    cells[41] = "12,50 EUR"
-    path = tmp_path_factory.mktemp("data") / "dirty.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "variant", "revenue"])
-        writer.writerows(zip(range(5000), variant, cells, strict=True))
-    return path
-
-
-def run(*arguments, **options):
-    """Run a command in this process, as `main` does: result.exit_code, .stdout, .stderr."""
-    result = CliRunner().invoke(cli.app, [str(one) for one in arguments], **options)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
-def outvote_command(*arguments, **options):
-    command = [sys.executable, "-m", "outvote", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, **{"text": True, **options})
-
-
-MEAN = ("--value", "revenue", "--nan", "corrupt")
-
 
 # --- mean ---------------------------------------------------------------------------------------------------
 
@@ -132,59 +97,6 @@ def test_group_without_an_answer_gives_exit_code_1(tmp_path):
     single = run("mean", path, "--value", "v", "--by", "k", "--contamination", 0, "--json")
     assert single.exit_code == 1
     assert json.loads(single.stdout)["complete"] is False
-
-
-# --- quantile -----------------------------------------------------------------------------------------------
-
-
-def test_quantiles_of_groups_as_a_table(dirty):
-    done = run("quantile", dirty, *MEAN, "--by", "variant", "--q", "0.5, 0.999", "--contamination", 25)
-    assert done.exit_code == 0
-    title, heads, *lines = done.stdout.splitlines()
-    assert title == "quantiles of revenue, 95 % intervals"
-    assert heads.split() == ["variant", "rows", "robust", "low", "high", "provenance", "survives"]
-    assert [line.split()[:2] for line in lines] == [[v, p] for v in "AB" for p in ("p50", "p99.9")]
-    robust, low, high = map(float, lines[0].split()[4:7])
-    assert low < robust < high
-    assert low < 30 * np.log(2) < high
-    assert lines[1].split()[-3:] == ["–", "certified", "25"]  # too few rows for the upper end of p99.9
-    assert done.stderr.startswith("outvote: A; B: There are too few rows to bound p99.9 from above")
-
-
-def test_quantiles_as_json_and_csv(dirty):
-    found = json.loads(run("quantile", dirty, *MEAN, "--by", "variant", "--q", 0.9, "--json").stdout)
-    assert found["command"] == "quantile"
-    assert found["complete"] is True
-    assert list(found["groups"][0]) == ["group", "q", "name", "n", "quantile", "corrupt"]
-    assert [line["group"] for line in found["groups"]] == [{"variant": "A"}, {"variant": "B"}]
-    lines = list(csv.DictReader(io.StringIO(run("quantile", dirty, *MEAN, "--by", "variant", "--csv").stdout)))
-    assert list(lines[0]) == [
-        "variant", "q", "name", "n", "quantile_estimate", "quantile_low", "quantile_high", "quantile_radius",
-        "quantile_provenance", "quantile_note", "quantile_premise_sd", "corrupt",
-    ]  # fmt: skip
-    assert [line["q"] for line in lines] == ["0.5", "0.5"]
-
-
-def test_quantiles_with_infinite_cells_and_groups_without_an_answer(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("v,k\n" + "".join(f"{i % 7},big\n" for i in range(200)) + "inf,big\n1,tiny\n")
-    assert run("quantile", path, "--value", "v", "--contamination", 0).exit_code == 0
-    done = run("quantile", path, "--value", "v", "--by", "k", "--contamination", 3)
-    assert done.exit_code == 1
-    assert "no answer" in done.stdout
-    assert done.stderr.startswith("outvote: tiny: --contamination 3 means 3 corrupt rows among 1")
-    unknown = run("quantile", path, "--value", "v", "--contamination", "auto")
-    assert unknown.stdout.splitlines()[-1].split()[-1] == "21"  # a tenth of the rows
-
-
-@pytest.mark.parametrize(
-    ("q", "message"),
-    [("a", "--q 'a' must be shares between 0 and 1"), ("95", "did you mean 0.95"), (",", "must be shares")],
-)
-def test_wrong_quantiles_are_named(dirty, q, message):
-    done = outvote_command("quantile", dirty, *MEAN, "--q", q)
-    assert done.returncode == 2
-    assert message in done.stderr
 
 
 # --- compare, plan, suspects --------------------------------------------------------------------------------
@@ -274,17 +186,6 @@ def test_demo_command_saves_a_figure(tmp_path):
 
 
 # --- errors -------------------------------------------------------------------------------------------------
-
-
-def mistake(capsys, *arguments):
-    """Run `main`, which must refuse: exit code 2, nothing on stdout, one line on stderr."""
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([str(one) for one in arguments])
-    printed = capsys.readouterr()
-    assert stopped.value.code == 2
-    assert printed.out == ""
-    assert printed.err.count("\n") == 1
-    return printed.err.removeprefix("outvote: ").rstrip("\n")
 
 
 @pytest.mark.parametrize(
@@ -380,35 +281,6 @@ def test_notes_name_options_not_arguments(tmp_path):
     assert "assume" not in done.stderr
     assert "name one with --proportion, --sd, --bounds, --kurtosis or --scale" in done.stderr
     assert "The mean of the baseline may be 0" in done.stderr
-
-
-def test_proportions(tmp_path, capsys):
-    path, page = tmp_path / "bought.csv", tmp_path / "page.html"
-    path.write_text(
-        "k,v\n" + "".join(f"{k},{int(i % step == 0)}\n" for k, step in (("A", 20), ("B", 5)) for i in range(800))
-    )
-    exact = outvote.mean(np.arange(800) % 5 == 0, 3)
-    done = run("mean", path, "--value", "v", "--by", "k", "--contamination", 3, "--proportion", "--json")
-    found = json.loads(done.stdout)["groups"][1]["mean"]
-    assert (found["low"], found["high"], found["provenance"]) == (*exact.interval, "certified")
-    done = run("compare", path, "--value", "v", "--by", "k", "--contamination", 3, "--proportion", "--json")
-    gap = json.loads(done.stdout)["comparisons"][0]["difference"]
-    known = outvote.difference(np.arange(800) % 20 == 0, np.arange(800) % 5 == 0, 3)
-    assert (gap["low"], gap["high"]) == pytest.approx(known.interval)
-    run("report", path, "--value", "v", "--by", "k", "--proportion", "--output", page)
-    assert "--proportion" in page.read_text()
-    assert "--proportion True" not in page.read_text()
-    for other in (("--sd", 1), ("--bounds", 0, 1)):
-        assert "do not go together" in mistake(capsys, "mean", path, "--value", "v", "--proportion", *other)
-
-
-def test_rows_of_0_and_1_get_a_hint(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("k,v\n" + "".join(f"{'AB'[i % 2]},{int(i % 7 == 0)}\n" for i in range(600)))
-    for command in (("mean",), ("compare", "--by", "k")):
-        found = run(command[0], path, "--value", "v", *command[1:])
-        assert "These rows are all 0 or 1: if that is by definition, --proportion gives an exact" in found.stderr
-        assert "all 0 or 1" not in run(command[0], path, "--value", "v", "--proportion", *command[1:]).stderr
 
 
 @pytest.mark.parametrize(("low", "high"), [("A", "B"), ("B", "A")])

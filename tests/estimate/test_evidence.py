@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 import outvote as ov
 from outvote.contamination import Contamination
@@ -21,9 +20,7 @@ from outvote.votes.evidence.ends import lower_end
 from outvote.votes.evidence.factors import factors_for
 
 PRICE = math.log(20)
-CELL = 1.02
 UNIT = ov.FiniteVariance(1.0)
-squares_of = st.lists(st.floats(0, 30), min_size=1, max_size=7).map(lambda x: np.sort(np.array(x)))
 
 
 def mean(x, m, assume=UNIT, adversary="oblivious", **settings):

@@ -5,6 +5,9 @@ import logging
 import tempfile
 
 import pytest
+from engines import ASKED_ALL, ENGINES
+
+import outvote as ov
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +56,14 @@ def nothing_left_behind(tmp_path, monkeypatch):
     if any(folder.iterdir()):  # in a long run of tests it takes its time to collect
         gc.collect()
     assert list(folder.iterdir()) == []
+
+
+@pytest.fixture(params=ASKED_ALL)
+def engine(request, tmp_path):
+    """Scan a table on one engine."""
+    made = ENGINES[request.param]
+
+    def scanned(table, cuts=(40, 41), row_id=None):
+        return ov.scan(row_id=row_id, **made(table, tmp_path, list(cuts)))
+
+    return scanned

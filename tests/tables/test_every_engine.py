@@ -26,6 +26,7 @@ csv = pytest.importorskip("pyarrow.csv")
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 pq = pytest.importorskip("pyarrow.parquet")
+from engines import ENGINES, in_parts, rows, written  # noqa: E402
 
 RTOL = 1e-12
 IDS = [0, 1, 2**31 - 2, 2**31 - 1, 2**31, 2**53 + 1, 2**62 + 3, 2**63 - 1, -1, -(2**31), -(2**53) - 1, -(2**63)]
@@ -37,67 +38,6 @@ def same(found, expected):
     np.testing.assert_array_equal(found.block_sizes, expected.block_sizes)
     assert found.plan == expected.plan
     assert (found.seed, found.partition, found.n_omitted) == (expected.seed, expected.partition, expected.n_omitted)
-
-
-def in_parts(table, cuts):
-    """Cut a table into some."""
-    return [table.slice(low, high - low) for low, high in zip([0, *cuts], [*cuts, table.num_rows], strict=True)]
-
-
-def written(parts, folder, kind):
-    """Write tables to files, and return a pattern for them."""
-    for i, part in enumerate(parts):
-        path = folder / f"part-{i:03d}.{kind}"
-        if kind == "parquet":
-            pq.write_table(part, path, row_group_size=max(37, part.num_rows // 7))
-        else:
-            text = pa.BufferOutputStream()
-            csv.write_csv(part, text)
-            with pa.output_stream(path, compression="gzip" if kind.endswith("gz") else None) as file:
-                file.write(text.getvalue())
-    return str(folder / f"*.{kind}")
-
-
-def connected(table):
-    connection = duckdb.connect()
-    connection.register("given", table)
-    connection.execute("CREATE TABLE stored AS FROM given")
-    return connection
-
-
-#: What a source looks like on each engine, from an Arrow table and a folder.
-ENGINES = {
-    "pandas": lambda table, folder, cuts: {"source": table.to_pandas()},
-    "polars": lambda table, folder, cuts: {"source": pl.from_arrow(table)},
-    "polars lazy": lambda table, folder, cuts: {"source": pl.from_arrow(table).lazy()},
-    "pyarrow": lambda table, folder, cuts: {"source": pa.concat_tables(in_parts(table, cuts))},
-    "relation": lambda table, folder, cuts: {"source": duckdb.from_arrow(table)},
-    "table": lambda table, folder, cuts: {"source": connected(table), "table": "stored"},
-    "parquet": lambda table, folder, cuts: {"source": written(in_parts(table, cuts), folder, "parquet")},
-    "polars scan": lambda table, folder, cuts: {
-        "source": pl.scan_parquet(written(in_parts(table, cuts), folder, "parquet"))
-    },
-    "csv": lambda table, folder, cuts: {"source": written(in_parts(table, cuts), folder, "csv")},
-}
-
-
-#: Those that are asked everything; the others differ from one of them in where their rows come from.
-ASKED_ALL = ["pandas", "polars lazy", "pyarrow", "table", "parquet", "csv"]
-
-
-@pytest.fixture(params=[ENGINES[name] for name in ASKED_ALL], ids=ASKED_ALL)
-def engine(request, tmp_path):
-    """Scan a table on one engine."""
-
-    def scanned(table, cuts=(40, 41), row_id=None):
-        return ov.scan(row_id=row_id, **request.param(table, tmp_path, list(cuts)))
-
-    return scanned
-
-
-def rows(n=400, seed=0, **columns):
-    rng = np.random.default_rng(seed)
-    return pa.table({"x": rng.normal(3, 2, size=n), "y": rng.exponential(size=n) + 10, **columns})
 
 
 # --- every engine ------------------------------------------------------------------------------------------------
@@ -465,48 +405,3 @@ def test_lazy_frames_of_other_libraries():
         Scan(LazyEngine(frame, None)).mean("x")
     with pytest.raises(ValueError, match=r"by=\['y'\]: a lazy .* has one answer, but not one for each group: collect"):
         Scan(LazyEngine(frame, "id")).mean("x", by="y")
-
-
-# --- tolerance -----------------------------------------------------------------------------------------------------
-
-
-def test_tolerance_names_the_rows_that_decide_by_their_ids(engine):
-    table = rows(300, seed=3)
-    ids = np.random.default_rng(0).permutation(300) * 7 + 5
-    x = table["x"].to_numpy().copy()
-    x[:150] += 1.5
-    arm = np.where(np.arange(300) < 150, "new", "old")
-    table = table.set_column(0, "x", pa.array(x)).append_column("arm", pa.array(arm))
-    numbered = table.append_column("key", pa.array(ids))
-    known = np.argsort(ids[150:]), np.argsort(ids[:150])  # a is "new": labels in order
-    one = ov.tolerance(x[np.argsort(ids)], claim="mean > 3")
-    found = engine(numbered, row_id="key").tolerance("x", claim="mean > 3")
-    assert found.rows == one.rows
-    assert found.deciding == tuple(np.sort(ids)[list(one.deciding)].tolist())
-    assert x[np.argsort(ids)][list(one.deciding)].min() > 3
-    new, old = (x[:150][known[1]], ids[:150][known[1]]), (x[150:][known[0]], ids[150:][known[0]])
-    two = ov.tolerance(new[0], old[0])
-    found = engine(numbered, row_id="key").tolerance("x", "arm")
-    assert found.claim == two.claim == "difference < 0"
-    assert found.rows == two.rows
-    assert found.deciding == tuple((s, int((new, old)[s][1][i])) for s, i in two.deciding)
-    assert engine(table).tolerance("x", claim="mean > 3").deciding == ov.tolerance(x, claim="mean > 3").deciding
-    turned = engine(table).tolerance("x", "arm", a="old", b="new", contamination=3)
-    assert turned.claim == "difference > 0"
-
-
-def test_tolerance_of_rows_without_a_number(engine):
-    table = rows(200, seed=4)
-    gaps = table["x"].to_pylist()
-    gaps[10] = None
-    table = table.set_column(0, "x", pa.array(gaps))
-    with pytest.raises(ValueError, match="NULL, NaN or infinite values in 1 of 200"):
-        engine(table).tolerance("x", claim="mean > 0")
-    left_out = engine(table).tolerance("x", claim="mean > 0", nan_policy="omit")
-    assert left_out.n_rows == 199
-    assert 10 not in left_out.deciding
-    assert engine(table).tolerance("x", claim="mean > 0", nan_policy="corrupt").n_rows == 200
-    with pytest.raises(TypeError, match="needs a claim"):
-        engine(rows(50)).tolerance("x")
-    with pytest.raises(TypeError, match="must be the name of one column"):
-        engine(rows(50)).tolerance(["x", "y"], claim="mean > 0")

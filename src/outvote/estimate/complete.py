@@ -19,7 +19,7 @@ from outvote.data.missing import ContradictionError, check_certain
 from outvote.estimate.evidence import OrderedTable, mean_by_evidence
 from outvote.estimate.ordered import Ordered, without_bad_rows
 from outvote.estimate.request import Assumed, Request, distinct
-from outvote.estimate.result import Interval, RobustEstimate, shaped
+from outvote.estimate.result import WITHOUT_BLOCKS, Interval, RobustEstimate, shaped
 from outvote.kernels import Kernel
 from outvote.kernels.deletions import extremes, matched_values
 from outvote.kernels.tuples import ArrayFunction
@@ -55,14 +55,34 @@ class KernelRows:
         Which rows are corrupt for certain.
     n_bad : int
         How many rows had NaN or infinite values.
+    names : sequence of str
+        What each sample is called in errors.
+    shape : tuple of int
+        Shape of the columns; () if rows are taken whole.
+    kernel : Kernel
+        The kernel.
+    assumed : tuple of Assumption or None
+        What is known of its values in each column.
     """
 
     rows: list[NDArray[Any]]
     bad: list[Any]
     n_bad: int
+    names: Sequence[str]
+    shape: tuple[int, ...]
+    kernel: Kernel
+    assumed: Assumed
 
     @classmethod
-    def read(cls, samples: Sequence[NDArray[Any]], names: Sequence[str], request: Request) -> KernelRows:
+    def read(
+        cls,
+        samples: Sequence[NDArray[Any]],
+        names: Sequence[str],
+        shape: tuple[int, ...],
+        kernel: Kernel,
+        assumed: Assumed,
+        request: Request,
+    ) -> KernelRows:
         """Apply the NaN policy to each sample."""
         rows, bad, total = [], [], 0
         for sample, name in zip(samples, names, strict=True):
@@ -70,36 +90,29 @@ class KernelRows:
             rows.append(table.reshape(len(table), *sample.shape[1:]))
             bad.append(mark)
             total += n_bad
-        return cls(rows, bad, total)
+        return cls(rows, bad, total, names, shape, kernel, assumed)
 
-    def counts(self, request: Request, names: Sequence[str]) -> tuple[int, ...]:
+    def counts(self, request: Request) -> tuple[int, ...]:
         """Return how many rows of each sample may be corrupt; refuse fewer than there are for certain."""
         counts = request.allowed.counts([len(sample) for sample in self.rows])
-        for sample, mark, count, name in zip(self.rows, self.bad, counts, names, strict=True):
+        for sample, mark, count, name in zip(self.rows, self.bad, counts, self.names, strict=True):
             found = 0 if mark is None else int(mark.sum())
             check_certain(found, count, len(sample), f"{name} has NaN or infinite values")
         return counts
 
     def column(self, j: int) -> list[NDArray[Any]]:
-        """Return a column of each sample."""
-        return [sample[:, j] for sample in self.rows]
+        """Return a column of each sample; the samples themselves if rows are taken whole."""
+        return [sample[:, j] for sample in self.rows] if self.shape else self.rows
 
 
-def complete_u_statistic(
-    samples: KernelRows,
-    kernel: Kernel,
-    assumed: Assumed,
-    request: Request,
-    terms: Terms,
-    names: Sequence[str],
-    shape: tuple[int, ...],
-) -> RobustEstimate:
+def complete_u_statistic(samples: KernelRows, request: Request, terms: Terms) -> RobustEstimate:
     """Estimate by the statistic of all rows, for kernels with bounds."""
-    counts, adaptive = samples.counts(request, names), terms.adversary == "adaptive"
+    kernel, assumed, shape = samples.kernel, samples.assumed, samples.shape
+    counts, adaptive = samples.counts(request), terms.adversary == "adaptive"
     found = []
     for j, assume in enumerate(assumed):
         assert isinstance(assume, Bounded)
-        known, rows = kernel, samples.column(j) if shape else samples.rows
+        known, rows = kernel, samples.column(j)
         if not math.isfinite(assume.width):
             raise ValueError(f"assume={assume!r} has bounds too far apart for a float: give narrower ones")
         if kernel.aligned_form is None or (assume.low, assume.high) != kernel.bounds:
@@ -177,17 +190,10 @@ def _of_column(
     return min(max(value, lower), upper), lower, upper
 
 
-def u_statistic_by_evidence(
-    samples: KernelRows,
-    kernel: Kernel,
-    assumed: Assumed,
-    request: Request,
-    terms: Terms,
-    names: Sequence[str],
-    shape: tuple[int, ...],
-) -> RobustEstimate:
+def u_statistic_by_evidence(samples: KernelRows, request: Request, terms: Terms) -> RobustEstimate:
     """Estimate by evidence of the kernel's values on disjoint tuples of rows."""
-    counts = samples.counts(request, names)
+    kernel, shape = samples.kernel, samples.shape
+    counts = samples.counts(request)
     n_tuples = min(len(rows) // d for rows, d in zip(samples.rows, kernel.degrees, strict=True))
     touched = sum(counts)
     if n_tuples < 1:
@@ -203,8 +209,8 @@ def u_statistic_by_evidence(
         )
     asked = replace(request, contamination=Contamination(touched, terms.adversary), vote="evidence")
     found = []
-    for j, assume in enumerate(assumed):
-        rows = samples.column(j) if shape else samples.rows
+    for j, assume in enumerate(samples.assumed):
+        rows = samples.column(j)
         ready = kernel.fit(rows)
         function = partial(_finite, ArrayFunction(ready.function, ready.name))
         values = list(matched_values(function, kernel.degrees, rows, samples.bad, _MATCHINGS))
@@ -302,10 +308,7 @@ def _written(
         interval=interval,
         certificate=certificate,
         plan=plan,
-        block_values=np.empty(0),
-        block_sizes=np.empty(0, dtype=np.intp),
-        seed=None,
-        partition=None,
+        **WITHOUT_BLOCKS,
         statistic=kernel.name,
         n_omitted=n_bad,
         alternative=terms.alternative,

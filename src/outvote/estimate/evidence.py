@@ -19,7 +19,7 @@ from outvote.data.tensors import to_host
 from outvote.data.text import count
 from outvote.estimate.ordered import Ordered, as_ordered, plain_average, without_bad_rows, wrong_values
 from outvote.estimate.request import Assumed, Request, distinct
-from outvote.estimate.result import Histogram, Interval, RobustEstimate, shaped
+from outvote.estimate.result import WITHOUT_BLOCKS, Histogram, Interval, RobustEstimate, shaped
 from outvote.votes import Ballot, Terms, ballot
 from outvote.votes.evidence import (
     EvidenceInterval,
@@ -265,10 +265,7 @@ def _written(
             votes.pop() if len(votes) == 1 else "mixed",
             _reason(found, certificate.provenance, n_corrupt),
         ),
-        block_values=np.empty(0),
-        block_sizes=np.empty(0, dtype=np.intp),
-        seed=None,
-        partition=None,
+        **WITHOUT_BLOCKS,
         statistic="mean",
         names=ordered.names,
         n_omitted=ordered.n_bad,

@@ -19,7 +19,7 @@ from outvote.data.tensors import to_host
 from outvote.data.text import spaced
 from outvote.estimate.levels import agree
 from outvote.estimate.request import Allowed, Request
-from outvote.estimate.result import Histogram, Interval, RobustEstimate, placed_like, shaped
+from outvote.estimate.result import WITHOUT_BLOCKS, Histogram, Interval, RobustEstimate, placed_like, shaped
 from outvote.estimate.shares import Column, Shares, nan_rows
 from outvote.votes import Alternative, Terms, VoteName
 from outvote.votes.evidence import Ranks, quantile_ranks, rows_to_bound
@@ -182,10 +182,7 @@ def _written(
         interval=Interval(shaped(lows, shape), shaped(highs, shape)),
         certificate=certificate,
         plan=RowPlan(first.column.n_rows, first.n_corrupt, "order", _reason(first, shares)),
-        block_values=np.empty(0),
-        block_sizes=np.empty(0, dtype=np.intp),
-        seed=None,
-        partition=None,
+        **WITHOUT_BLOCKS,
         statistic=shares.statistic,
         names=named,
         n_omitted=first.column.n_bad,

@@ -296,6 +296,15 @@ class RobustEstimate:
         )
 
 
+#: The fields of a result that has no blocks.
+WITHOUT_BLOCKS: dict[str, Any] = {
+    "block_values": np.empty(0),
+    "block_sizes": np.empty(0, dtype=np.intp),
+    "seed": None,
+    "partition": None,
+}
+
+
 def placed_like(result: RobustEstimate, x: Any) -> RobustEstimate:
     """Return a result with its arrays where the tensor `x` is, if that is one; the radius stays a numpy array."""
     if not is_tensor(x):

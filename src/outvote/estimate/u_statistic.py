@@ -175,14 +175,14 @@ def _without_blocks(
 ) -> Callable[[Request], RobustEstimate]:
     """Return what estimates without blocks, for a known contamination; what does not depend on it is done once."""
     names = [_sample_name(s, len(sampled.rows)) for s in range(len(sampled.rows))]
-    samples = KernelRows.read([to_host(rows) for rows in sampled.rows], names, request)
+    given = [to_host(rows) for rows in sampled.rows]
+    samples = KernelRows.read(given, names, sampled.shape, kernel, assumed, request)
     kernel.check([sample[:, 0] for sample in samples.rows] if sampled.shape else samples.rows)
     parts = len(assumed) if simultaneous else 1
     estimate = complete_u_statistic if way == "complete" else u_statistic_by_evidence
 
     def run(one: Request) -> RobustEstimate:
-        found = estimate(samples, kernel, assumed, one, one.terms.shared(parts), names, sampled.shape)
-        return replace(found, names=sampled.names)
+        return replace(estimate(samples, one, one.terms.shared(parts)), names=sampled.names)
 
     return run
 

@@ -20,6 +20,13 @@ def column_names(given: Any, argument: str) -> tuple[str, ...]:
     return names
 
 
+def check_one_name(**given: Any) -> None:
+    """Refuse an argument that is not the name of one column."""
+    for argument, name in given.items():
+        if not isinstance(name, str):
+            raise TypeError(f"{argument}={name!r} must be the name of one column")
+
+
 def two_labels(tallies: Mapping[Key, Tally], by: str, a: Any, b: Any) -> tuple[Any, Any]:
     """Return the labels of the two groups that are compared."""
     labels = sorted(tallies, key=sortable)

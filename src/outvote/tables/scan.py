@@ -29,7 +29,7 @@ from outvote.estimate.voting import vote as let_vote
 from outvote.kernels import Kernel, kernel_of
 from outvote.kernels.variance import VARIANCE
 from outvote.tables.engine import ANSWER, Engine, Key, Query, Tally, samples_of
-from outvote.tables.labels import column_names, sortable, two_labels
+from outvote.tables.labels import check_one_name, column_names, sortable, two_labels
 from outvote.tables.quantiles import QUANTILE_ANSWER, quantile_request, quantile_table, rows_by_group
 from outvote.votes import Alternative, Terms
 
@@ -136,9 +136,7 @@ class Scan:
         contamination, confidence, assume, rng, vote, n_blocks, nan_policy, alternative, relative
             As for `outvote.difference`.
         """
-        for argument, name in (("column", column), ("by", by)):
-            if not isinstance(name, str):
-                raise TypeError(f"{argument}={name!r} must be the name of one column")
+        check_one_name(column=column, by=by)
         query = self._query(column, by)
         request = _request(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks, n_samples=2)
         known = [per_column(one, 1) for one in per_sample("assume", assume, 2)]
@@ -195,9 +193,7 @@ class Scan:
         Tolerance
             `deciding` has row ids: those of `row_id`, or the numbers of the rows, from 0 on.
         """
-        for argument, name in (("column", column), ("by", column if by is None else by)):
-            if not isinstance(name, str):
-                raise TypeError(f"{argument}={name!r} must be the name of one column")
+        check_one_name(column=column, **({} if by is None else {"by": by}))
         query = self._query(column, by)
         request = _request(contamination, confidence, "median", nan_policy, "two-sided", None, "auto", 1 + bool(by))
         tallies = self._checked(query, request)
@@ -242,8 +238,7 @@ class Scan:
             With `by` a table, sorted by the keys: the keys, q if there are several, estimate, low, high, n, corrupt
             (rows allowed for), provenance, and a note where there is no answer, or too few rows for an end.
         """
-        if not isinstance(column, str):
-            raise TypeError(f"column={column!r} must be the name of one column")
+        check_one_name(column=column)
         query = self._query(column, by, QUANTILE_ANSWER)
         settings = {
             "q": q, "contamination": contamination, "confidence": confidence, "nan_policy": nan_policy,
