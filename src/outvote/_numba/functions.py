@@ -3,6 +3,7 @@
 Each has a numpy form elsewhere that gives the same numbers. With ``NUMBA_DISABLE_JIT=1`` they run as plain Python.
 """
 
+from outvote._numba.bins import count_in_bins
 from outvote._numba.kernels import (
     aligned_wins,
     concordance_by_rank,
@@ -41,6 +42,7 @@ __all__ = [
     "aligned_wins",
     "concordance_by_rank",
     "concordance_of_pairs",
+    "count_in_bins",
     "grid_wins",
     "grids_of_wins",
     "hash_numbers",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from outvote.certificate import Certificate
 from outvote.contamination import Contamination
 from outvote.data.missing import ContradictionError, check_certain
 from outvote.estimate.evidence import OrderedTable, mean_by_evidence
-from outvote.estimate.ordered import Ordered, without_bad_rows
+from outvote.estimate.ordered import MANY_ROWS, Ordered, counted_in_bins, without_bad_rows
 from outvote.estimate.request import Assumed, Request, distinct
 from outvote.estimate.result import WITHOUT_BLOCKS, Interval, RobustEstimate, shaped
 from outvote.kernels import Kernel
@@ -25,7 +25,8 @@ from outvote.kernels.deletions import extremes, matched_values
 from outvote.kernels.tuples import ArrayFunction
 from outvote.votes import Terms
 from outvote.votes.complete import complete_interval
-from outvote.votes.evidence import SeveralRows, SortedRows
+from outvote.votes.evidence import BinnedRows, SeveralRows, SortedRows
+from outvote.votes.evidence.bins import Bins
 
 _COMPLETE = (
     "The statistic was computed from all rows, and again without {rows}, whichever make it least, or largest; the "
@@ -282,11 +283,20 @@ class OrderedTuples(Ordered):
 
     def rows(self, n_corrupt: int, *, adaptive: bool) -> SortedRows:
         """Return the values, of which so many may be corrupt."""
-        members = []
-        for values in self.matchings:
+        members: list[SortedRows] = []
+        for values, ready in zip(self.matchings, self._ready, strict=True):
             n_found = self.n_tuples - len(values)
-            members.append(SortedRows(np.sort(values), max(n_corrupt, n_found), n_found, adaptive=adaptive))
+            most = max(n_corrupt, n_found)
+            if isinstance(ready, Bins):
+                members.append(BinnedRows(ready, most, n_found, adaptive=adaptive))
+            else:
+                members.append(SortedRows(ready, most, n_found, adaptive=adaptive))
         return SeveralRows(members)
+
+    @cached_property
+    def _ready(self) -> list[Bins | NDArray[np.float64]]:
+        """The values of each way in order, or counted in bins."""
+        return [counted_in_bins(one) if len(one) >= MANY_ROWS else np.sort(one) for one in self.matchings]
 
     def scaled(self, factor: float) -> Ordered:
         """Return the values multiplied by a positive number."""

@@ -19,7 +19,7 @@ from outvote.contamination import Contamination
 from outvote.data.arguments import check_choice, per_sample
 from outvote.data.missing import NanPolicy, check_certain, screen
 from outvote.data.rows import Rows, read_sample
-from outvote.estimate.evidence import HINT, NO_SCALE, plain_of_central, premise_of_columns
+from outvote.estimate.evidence import HINT, NO_SCALE, premise_of_columns
 from outvote.estimate.levels import agree
 from outvote.estimate.mean import mean_of, vote_on_rows
 from outvote.estimate.ordered import Ordered, implied, order_columns, wrong_values
@@ -242,7 +242,7 @@ def difference_by_evidence(
 
 def _centre(rows: SortedRows) -> float:
     """Return a mean of a sample to go with a difference."""
-    return rows.share if isinstance(rows, Tally) else plain_of_central(rows)
+    return rows.share if isinstance(rows, Tally) else rows.central_mean()
 
 
 def _written(weighed: Weighed, found: EvidenceInterval, request: Request, *, together: bool) -> RobustEstimate:

@@ -25,11 +25,9 @@ from outvote.votes.evidence import (
     EvidenceInterval,
     SortedRows,
     Tally,
-    central_sd,
     contradicts,
     declared_interval,
     free_interval,
-    median_of_sorted,
     premise_factor,
     premise_interval,
     proportion_interval,
@@ -181,7 +179,7 @@ def _mean_of_column(
     if isinstance(assume, Bounded):
         found = replace(found, low=max(found.low, assume.low), high=min(found.high, assume.high))
     if not math.isfinite(found.estimate):
-        found = EvidenceInterval(found.low, found.high, plain_of_central(rows), found.sd)
+        found = EvidenceInterval(found.low, found.high, rows.central_mean(), found.sd)
     if not found.empty:  # one end alone may leave out the estimate of both
         found = replace(found, estimate=min(max(found.estimate, found.low), found.high))
     shown = ordered.picture(found.low, found.high) if picture else None
@@ -201,7 +199,7 @@ def premise_of(rows: SortedRows, terms: Terms) -> tuple[float, EvidenceInterval]
 
     Also return the two-sided interval that holds if the clean rows' sd is at most that.
     """
-    sd, both = premise_factor(rows.n_corrupt / rows.n_rows) * central_sd(rows.values, rows.droppable), terms.two_sided
+    sd, both = premise_factor(rows.n_corrupt / rows.n_rows) * rows.central_sd(), terms.two_sided
     found = EvidenceInterval(math.inf, -math.inf, math.nan)
     while 0 < sd < math.inf and (found := premise_interval(rows, sd, both)).empty:
         sd *= 2
@@ -227,19 +225,11 @@ def refuse_contradiction(contradicted: bool, rows: SortedRows, assume: Assumptio
     """Raise an error if the rows contradict an assumption."""
     if not contradicted:
         return
-    seen = central_sd(rows.values, rows.droppable)
+    seen = rows.central_sd()
     raise ContradictionError(
         f"the rows contradict assume={assume!r}: at this confidence no mean fits them (without the {rows.n_corrupt} "
         f"farthest rows their sd is {seen:.4g}): assume less, allow for more corrupt rows, or leave assume out"
     )
-
-
-def plain_of_central(rows: SortedRows) -> float:
-    """Return the mean of the rows nearest the median, without as many as may be corrupt."""
-    values, k = rows.values, rows.droppable
-    middle = median_of_sorted(values)
-    order = np.argsort(np.abs(values - middle), kind="stable")[: max(len(values) - k, 1)]
-    return plain_average(values[order])
 
 
 def _written(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,10 +14,14 @@ from numpy.typing import NDArray
 from outvote.assumptions import Assumption, Bounded, Proportion
 from outvote.data.missing import NanPolicy, check_rows, screen
 from outvote.estimate.result import Histogram
-from outvote.votes.evidence import Bins, Pairs, SortedRows, Tally
+from outvote.votes.evidence import BinnedRows, Grid, Pairs, SortedRows, Tally, pilot_of
+from outvote.votes.evidence.bins import Bins
 from outvote.votes.evidence.scale import paired_squares
 
 Floats = NDArray[np.float64]
+
+#: From so many rows on they are counted in bins, and not put in order.
+MANY_ROWS = 50_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,28 +36,29 @@ class Ordered:
         Where they were in the input; None if all are there.
     n_bad : int
         How many rows had NaN or infinite values.
+    n_nan : int or None
+        How many rows are corrupt for certain, if that is known.
     """
 
     column: NDArray[Any]
     where: NDArray[np.intp] | None = None
     n_bad: int = 0
+    n_nan: int | None = field(default=None, kw_only=True)
 
     @cached_property
     def values(self) -> Floats:
         """The rows that may be clean, in ascending order."""
-        values = np.sort(self.column)
-        n_found = int(np.isnan(values).sum()) if len(values) and math.isnan(values[-1]) else 0
-        return values[: len(values) - n_found]
+        return np.sort(self.column)[: len(self.column) - self.n_found].astype(np.float64, copy=False)
 
     @property
     def n_rows(self) -> int:
         """How many rows there are."""
         return len(self.column)
 
-    @property
+    @cached_property
     def n_found(self) -> int:
         """How many rows are corrupt for certain."""
-        return len(self.column) - len(self.values)
+        return int(np.isnan(self.column).sum()) if self.n_nan is None else self.n_nan
 
     @property
     def positions(self) -> NDArray[np.intp]:
@@ -63,32 +68,49 @@ class Ordered:
     @property
     def plain(self) -> float:
         """The plain mean of the rows that may be clean."""
-        return plain_average(self.values)
+        return plain_average(self.clean)
+
+    @property
+    def clean(self) -> Floats:
+        """The rows that may be clean, as they came."""
+        return self.column[~np.isnan(self.column)] if self.n_found else self.column
 
     def size(self, n_dropped: int) -> float:
         """Return a power of two near the size of the rows that are not dropped, if that is extreme; else 1."""
-        values = self.values
-        if len(values) <= 2 * n_dropped:
+        n = len(self.column) - self.n_found
+        if n <= 2 * n_dropped:
             return 1.0
-        largest = max(abs(float(values[n_dropped])), abs(float(values[len(values) - n_dropped - 1])))
+        if self.many:
+            bins = self._bins
+            ends = float(bins.mean[bins.at(n_dropped)]), float(bins.mean[bins.at(n - n_dropped - 1)])
+        else:
+            ends = float(self.values[n_dropped]), float(self.values[n - n_dropped - 1])
+        largest = max(map(abs, ends))
         exponent = math.frexp(largest)[1] if largest else 0
         return 2.0**exponent if 300 < abs(exponent) < 1000 else 1.0
 
     def picture(self, low: float, high: float) -> Histogram:
         """Return the histogram of the rows; its bars cover the interval, too."""
-        return Histogram.of(self.values, low, high)
+        return Histogram.of_bins(self._bins, low, high) if self.many else Histogram.of(self.values, low, high)
 
     @property
     def only_0_and_1(self) -> bool:
         """Whether all rows are 0 or 1, and both occur."""
-        x = self.values
-        if not len(x) or self.n_found or x[0] != 0 or x[-1] != 1:
+        if self.n_found or (self.many and len(self._bins.count) != 2):
             return False
-        return int(np.searchsorted(x, 0.0, side="right")) == int(np.searchsorted(x, 1.0))
+        x = self.column if self.many else self.values
+        ones = int(np.count_nonzero(x == 1))
+        return 0 < ones < len(x) and ones + int(np.count_nonzero(x == 0)) == len(x)
+
+    @property
+    def many(self) -> bool:
+        """Whether the rows are so many that they are counted in bins."""
+        return len(self.column) - self.n_found >= MANY_ROWS
 
     @cached_property
-    def _bins(self) -> Bins | None:
-        return Bins.of(self.values)
+    def _bins(self) -> Bins:
+        """The rows counted in bins; these do not depend on how many rows may be corrupt."""
+        return counted_in_bins(self.clean)
 
     @cached_property
     def _squares(self) -> tuple[Floats, int]:
@@ -96,8 +118,10 @@ class Ordered:
 
     def rows(self, n_corrupt: int, *, adaptive: bool) -> SortedRows:
         """Return the rows, of which so many may be corrupt."""
-        most = max(n_corrupt, self.n_found)
-        return SortedRows(self.values, most, self.n_found, adaptive=adaptive, bins=self._bins)
+        most, found = max(n_corrupt, self.n_found), self.n_found
+        if self.many:
+            return BinnedRows(self._bins, most, found, adaptive=adaptive, values=lambda: self.values)
+        return SortedRows(self.values, most, found, adaptive=adaptive)
 
     def pairs(self, n_corrupt: int, *, adaptive: bool) -> Pairs:
         """Return pairs of the rows, of which so many may be corrupt."""
@@ -107,7 +131,7 @@ class Ordered:
     def scaled(self, factor: float) -> Ordered:
         """Return the rows multiplied by a positive number."""
         with np.errstate(over="ignore"):
-            return Ordered(self.column * factor, self.where, self.n_bad)
+            return Ordered(self.column * factor, self.where, self.n_bad, n_nan=self.n_nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +163,7 @@ class Counted(Ordered):
         """The rows that may be clean, in ascending order."""
         return np.repeat([0.0, 1.0], [self.n_zeros, self.n_ones])
 
-    @property
+    @cached_property
     def n_found(self) -> int:
         """How many rows are corrupt for certain."""
         return len(self.column) - self.n_zeros - self.n_ones
@@ -166,6 +190,12 @@ class Counted(Ordered):
     def rows(self, n_corrupt: int, *, adaptive: bool) -> Tally:
         """Return the rows, of which so many may be corrupt."""
         return Tally(self.n_zeros, self.n_ones, max(n_corrupt, self.n_found), self.n_found, adaptive=adaptive)
+
+
+def counted_in_bins(rows: Floats) -> Bins:
+    """Count finite rows in bins that a few of them choose."""
+    grid = Grid.of(pilot_of(rows))
+    return grid.bins(grid.tallies(rows))
 
 
 def plain_average(values: Floats) -> float:
@@ -243,14 +273,16 @@ def as_ordered(
     """Return a column with NaN for rows that are corrupt for certain."""
     if column.dtype == bool and isinstance(assume, Proportion):
         return Counted(column, where, n_bad)
-    values = column.astype(np.float64)
+    proportion, bounded = isinstance(assume, Proportion), isinstance(assume, Bounded)
+    values = column.astype(np.float64, copy=bad is not None or proportion or bounded)
     if bad is not None:
         values[bad] = math.nan
-    if isinstance(assume, Proportion):
+    if proportion:
         odd = np.flatnonzero((values != 0) & (values != 1) & ~np.isnan(values))
         first = float(values[odd[0]]) if len(odd) else math.nan
         values[odd] = math.nan
-        return Counted(values, where, n_bad, first)
+        return Counted(values, where, n_bad, odd=first)
     if isinstance(assume, Bounded):
         values[~((values >= assume.low) & (values <= assume.high))] = math.nan
-    return Ordered(values, where, n_bad)
+    n_nan = None if bounded else 0 if bad is None else int(bad.sum())
+    return Ordered(values, where, n_bad, n_nan=n_nan)

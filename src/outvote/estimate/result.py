@@ -15,6 +15,7 @@ from outvote.blocks.plan import AnyPlan
 from outvote.certificate import Certificate
 from outvote.data.tensors import is_tensor, moved_to, to_host
 from outvote.data.text import percent, rounded, with_radius
+from outvote.votes.evidence.bins import Bins
 
 if TYPE_CHECKING:
     from outvote.plotting import BlocksDisplay, RowsDisplay
@@ -46,21 +47,27 @@ class Histogram(NamedTuple):
     @classmethod
     def of(cls, values: Floats, low: float, high: float) -> Histogram:
         """Count rows in ascending order; the bars cover the rows within three quartile ranges of the quartiles."""
-        ends = [0.0, 1.0]
-        if len(values):
-            lower, upper = (float(values[round(share * (len(values) - 1))]) for share in (0.25, 0.75))
-            reach = 3 * (upper - lower) if upper > lower else math.inf
-            ends = [max(float(values[0]), lower - reach), min(float(values[-1]), upper + reach)]
-        ends += [end for end in (low, high) if math.isfinite(end)]
-        first, last = min(ends), max(ends)
-        if not last - first < math.inf:
-            first, last = -1.0, 1.0
-        if first == last:
-            first, last = first - 0.5, last + 0.5
-        edges = np.linspace(first, last, _BARS + 1)
+        some = [float(values[round(share * (len(values) - 1))]) for share in (0.0, 0.25, 0.75, 1.0) if len(values)]
+        edges = _bars(some, low, high)
         places = np.searchsorted(values, edges)
-        places[-1] = np.searchsorted(values, last, side="right")
+        places[-1] = np.searchsorted(values, edges[-1], side="right")
         return cls(edges, np.diff(places).astype(np.int64), int(places[0]), len(values) - int(places[-1]))
+
+    @classmethod
+    def of_bins(cls, bins: Bins, low: float, high: float) -> Histogram:
+        """Count rows that were counted in bins, spread evenly over each bin."""
+        n = bins.n_rows
+        at = [bins.at(round(share * (n - 1))) for share in (0.0, 0.25, 0.75, 1.0)]
+        first, last = (float(bins.mean[place]) for place in (at[0], at[-1]))
+        edges = _bars([first, *(float(bins.mean[place]) for place in at[1:3]), last], low, high)
+        ends = np.stack([bins.low, bins.high], axis=1).ravel()
+        ranks = np.stack([bins.ranks - bins.count, bins.ranks], axis=1).ravel()
+        places = np.rint(np.interp(edges, ends, ranks)).astype(np.int64)
+        if edges[-1] >= last:
+            places[-1] = n
+        if edges[0] <= first:
+            places[0] = 0
+        return cls(edges, np.diff(places), int(places[0]), n - int(places[-1]))
 
     @classmethod
     def counted(cls, values: NDArray[Any], ends: Sequence[float]) -> Histogram:
@@ -75,6 +82,22 @@ class Histogram(NamedTuple):
         counts = np.zeros(_BARS, dtype=np.int64)
         counts[0], counts[-1] = n_zeros, n_ones
         return cls(np.linspace(0.0, 1.0, _BARS + 1), counts, 0, 0)
+
+
+def _bars(quartiles: Sequence[float], low: float, high: float) -> Floats:
+    """Return the ends of bars, given the smallest row, the quartiles and the largest row; they cover the interval."""
+    ends = [0.0, 1.0]
+    if quartiles:
+        smallest, lower, upper, largest = quartiles
+        reach = 3 * (upper - lower) if upper > lower else math.inf
+        ends = [max(smallest, lower - reach), min(largest, upper + reach)]
+    ends += [end for end in (low, high) if math.isfinite(end)]
+    first, last = min(ends), max(ends)
+    if not last - first < math.inf:
+        first, last = -1.0, 1.0
+    if first == last:
+        first, last = first - 0.5, last + 0.5
+    return np.linspace(first, last, _BARS + 1)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

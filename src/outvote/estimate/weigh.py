@@ -15,7 +15,7 @@ from outvote.data.missing import ContradictionError
 from outvote.estimate.evidence import premise_of
 from outvote.estimate.ordered import Ordered
 from outvote.votes import Alternative, Terms
-from outvote.votes.evidence import EvidenceInterval, Sample, Tally, central_sd, difference_interval
+from outvote.votes.evidence import EvidenceInterval, Sample, Tally, difference_interval
 from outvote.votes.evidence.factors import factors_for, variance_factors
 from outvote.votes.evidence.two_samples import strongest_pair
 
@@ -231,7 +231,7 @@ def weigh(
             scaled, known = one.scaled(1 / unit), assume and assume.scaled(1 / unit)
         rows = scaled.rows(count, adaptive=adaptive)
         unknown = isinstance(assume, FiniteKurtosis) and assume.sd is None
-        pairs = scaled.pairs(count, adaptive=adaptive) if assume is None or unknown else None
+        pairs = scaled.pairs(count, adaptive=adaptive) if unknown else None
         sd = math.nan
         if assume is None:
             sd = premise_of(rows, terms)[0]
@@ -244,7 +244,7 @@ def weigh(
 def contradiction(weighed: Weighed) -> ContradictionError:
     """Return the error for rows that contradict what is declared of them."""
     known = ", ".join(dict.fromkeys(repr(one.assume) for one in weighed.samples if one.assume is not None))
-    spread = [weighed.unit * central_sd(one.rows.values, one.rows.droppable) for one in weighed.samples]
+    spread = [weighed.unit * one.rows.central_sd() for one in weighed.samples]
     seen = " and ".join(f"{sd:.4g}" for sd in spread)
     return ContradictionError(
         f"the rows contradict assume={known}: at this confidence nothing fits them (without as many of the farthest "

@@ -38,16 +38,6 @@ def test_weights_add_up_and_stakes_double(n, price):
     assert all(two == 2 * one > 0 for one, two in itertools.pairwise(stakes))
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_many_rows_together_lose_next_to_nothing(law, monkeypatch):
-    x = np.sort(LAWS[law][0](np.random.default_rng(0), 60_000))
-    rows = SortedRows(x, 600)
-    found = bounded_end(rows, 0.0, 1.0, 3.7)
-    monkeypatch.setattr("outvote.votes.evidence.bounded._MANY", math.inf)
-    exact = bounded_end(rows, 0.0, 1.0, 3.7)
-    assert exact - 1e-4 * (x.mean() - exact) <= found <= exact + 1e-12
-
-
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_intervals_are_nested_in_the_number_of_corrupt_rows(adaptive):
     x = np.sort(np.random.default_rng(0).beta(2, 5, 400))

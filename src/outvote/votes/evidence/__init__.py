@@ -1,6 +1,7 @@
 """Evidence that survives: a value of the mean is ruled out only by evidence left after its m strongest witnesses go."""
 
-from outvote.votes.evidence.bins import Bins
+from outvote.votes.evidence.binned import BinnedRows
+from outvote.votes.evidence.grid import Grid, Tallies, pilot_of
 from outvote.votes.evidence.interval import (
     EvidenceInterval,
     contradicts,
@@ -26,13 +27,15 @@ from outvote.votes.evidence.symmetric import symmetric_interval
 from outvote.votes.evidence.two_samples import Sample, difference_interval
 
 __all__ = [
-    "Bins",
+    "BinnedRows",
     "EvidenceInterval",
+    "Grid",
     "Pairs",
     "Ranks",
     "Sample",
     "SeveralRows",
     "SortedRows",
+    "Tallies",
     "Tally",
     "central_sd",
     "contradicts",
@@ -42,6 +45,7 @@ __all__ = [
     "lower_rank",
     "lower_ranks",
     "median_of_sorted",
+    "pilot_of",
     "premise_factor",
     "premise_interval",
     "promised_radius",

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from outvote.votes.evidence.factors import Floats, sum_of_logs
 from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.roots import falling_root
 
@@ -15,8 +12,6 @@ from outvote.votes.roots import falling_root
 _SMALLEST, _LARGEST = 2.0, 16.0
 #: Weights of the first two, for rows that spread as much as they can; the others share the rest.
 _WEIGHTS = (0.45, 0.2)
-#: From so many rows on, so many neighbours are taken together.
-_MANY, _TOGETHER = 50_000, 128
 
 
 def stakes_for(n_rows: int, price: float) -> list[tuple[float, float]]:
@@ -42,12 +37,12 @@ def bounded_end(rows: SortedRows, low: float, width: float, price: float) -> flo
     The factors are ``(1 + a(x - low)) / (1 + a(μ - low))`` for fixed stakes a: they rise with x, so the largest rows
     are dropped, and fall with μ, so that a sum of logarithms for each stake and one root give the end.
     """
-    kept = rows.values[: len(rows.values) - rows.droppable]
-    if not len(kept):
+    n_kept = rows.n_values - rows.droppable
+    if n_kept < 1:
         return low
-    n_paid = rows.n_rows if rows.adaptive else len(kept)
+    n_paid = rows.n_rows if rows.adaptive else n_kept
     parts = stakes_for(rows.n_rows, price)
-    totals = _log_sums(kept, low, width, [stake for _, stake in parts])
+    totals = rows.concave_sums(low, width, [stake for _, stake in parts])
     stakes = [(weight, a, total) for (weight, a), total in zip(parts, totals, strict=True)]
 
     def excess(mean: float) -> float:
@@ -61,24 +56,3 @@ def bounded_end(rows: SortedRows, low: float, width: float, price: float) -> flo
     if at_one >= 0:
         return math.inf
     return low + width * falling_root(excess, 0.0, 1.0, at_zero, at_one, 1e-12)[0]
-
-
-def _log_sums(rows: Floats, low: float, width: float, stakes: list[float]) -> list[float]:
-    """Return Σ log(1 + a·y) for each stake a, y = (x - low)/width, for rows in ascending order.
-
-    Of many rows neighbours are taken together: between the smallest and the largest of them the logarithm is above its
-    chord, so their sum is at least that of their mean on the chord.
-    """
-    n_whole = len(rows) // _TOGETHER * _TOGETHER if len(rows) >= _MANY else 0
-    single = np.clip((rows[n_whole:] - low) / width, 0.0, 1.0)
-    totals = [sum_of_logs(1.0 + a * single) for a in stakes]
-    if not n_whole:
-        return totals
-    table = rows[:n_whole].reshape(-1, _TOGETHER)
-    first, last, mean = (np.clip((x - low) / width, 0.0, 1.0) for x in (table[:, 0], table[:, -1], table.mean(axis=1)))
-    gap = last - first
-    share = np.divide(mean - first, gap, out=np.zeros_like(gap), where=gap > 0).clip(0.0, 1.0)
-    for j, a in enumerate(stakes):
-        lower = np.log1p(a * first)
-        totals[j] += _TOGETHER * float((lower + share * (np.log1p(a * last) - lower)).sum())
-    return totals

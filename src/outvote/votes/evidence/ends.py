@@ -30,13 +30,13 @@ def lower_end(rows: SortedRows, factors: Sequence[Factor], price: float) -> tupl
     start : float
         Where the search began: a mean that is ruled out with all smaller ones.
     """
-    if len(rows.values) <= rows.droppable:
+    if rows.n_values <= rows.droppable:
         return -math.inf, -math.inf
     return search_end(
         lambda low, high: rows.log_evidence(factors, low, high) - price,
         rows.middle,
         first_step(rows, factors, price),
-        lambda end: all(rows.values[0] > end - factor.depth for factor in factors),
+        lambda end: all(rows.smallest > end - factor.depth for factor in factors),
     )
 
 

@@ -91,6 +91,11 @@ class Factor(ABC):
         """The second derivative of log(1 + λh) is nowhere below the negative of this; infinite if unknown."""
         return math.inf
 
+    @property
+    def steepest(self) -> float:
+        """The first derivative of log(1 + λh) is nowhere larger than this; infinite if unknown."""
+        return math.inf
+
     def logs(self, y: Floats) -> Floats:
         """Return the logarithms of 1 + λh(y); infinite where no float is large enough."""
         with np.errstate(over="ignore", invalid="ignore"):
@@ -146,6 +151,11 @@ class VarianceFactor(Factor):
     def bend(self) -> float:
         """An eighth of `curvature`, which is multiplied by (1 - w)/(1 + w)², w = (y + τ)²·λ/(2τ - λτ²)."""
         return self.curvature / 8
+
+    @property
+    def steepest(self) -> float:
+        """The largest derivative of log(A + Bz²), z = y + τ, which is at z² = A/B."""
+        return float(np.sqrt(self.curvature / 2))
 
 
 @dataclass(frozen=True)

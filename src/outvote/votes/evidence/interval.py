@@ -84,7 +84,7 @@ def declared_interval(rows: SortedRows, assume: Assumption, terms: Terms) -> Evi
     if not found.empty and not isinstance(assume, Bounded):
         found = _sturdier(rows, found, assume, terms)
     promise = promised_vote(rows.n_rows, rows.n_corrupt, assume, terms)
-    if found.high - found.low > 2 * promise.radius:
+    if found.high - found.low > 2 * promise.radius and rows.has_values:
         centre = promise.count(np.concatenate([rows.values, np.full(rows.n_found, rows.middle)]))
         low, high = max(found.low, centre - promise.radius), min(found.high, centre + promise.radius)
         return EvidenceInterval.between(low, high)
@@ -126,7 +126,7 @@ def _sturdier(rows: SortedRows, found: EvidenceInterval, assume: Assumption, ter
     # How far these factors are from ruling out the ends by themselves says how much wider their interval is.
     ends = ((unit, found.low / sd), (unit.mirrored, -found.high / sd))
     lacking = [price - side.log_evidence(sturdy, -math.inf, end) for side, end in ends]
-    wider = sum(max(one, 0.0) for one in lacking) / (len(rows.values) * sturdy[0].rate) * sd
+    wider = sum(max(one, 0.0) for one in lacking) / (rows.n_values * sturdy[0].rate) * sd
     width = found.high - found.low
     if width > 1.2 * _SUSPICIOUS * (width + wider):
         return found
@@ -207,7 +207,7 @@ def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Te
     if end == -math.inf:
         return end
     # At least one row that is not dropped must lie above the end, or its spread rules out no cell.
-    end = min(end, float(rows.values[-rows.droppable - 1]) - first_step(rows, cell(top), price))
+    end = min(end, rows.largest_kept - first_step(rows, cell(top), price))
     for k in range(top - 1, _lowest_cell(rows, end, top, -terms.log_delta - math.log(_FROM_BELOW)) - 1, -1):
         if not rules_out_below(rows, cell(k), price, end, start):
             end = min(end, lower_end(rows, cell(k), price)[0])
@@ -224,7 +224,7 @@ def _lowest_cell(rows: SortedRows, end: float, top: int, price: float) -> int:
         return log_spread_of(parts, rows.n_corrupt, adaptive=rows.adaptive) >= price
 
     kept = rows.squares_above(end, 1.0, keep_small=False)
-    mean = sum(times * float(squares.sum()) for squares, times in kept) / (len(rows.values) - rows.droppable)
+    mean = sum(float(np.sum(times * squares)) for squares, times in kept) / (rows.n_values - rows.droppable)
     k = min(math.floor(math.log(max(mean, 1e-300)) / (2 * math.log(CELL))), top - 1)
     while k < top and ruled_out(k):
         k += 1

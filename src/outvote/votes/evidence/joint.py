@@ -20,7 +20,7 @@ import numpy as np
 
 from outvote.votes.evidence.ends import first_step, moved_up, search_end
 from outvote.votes.evidence.factors import Floats, VarianceFactor
-from outvote.votes.evidence.rows import SortedRows, least_sum
+from outvote.votes.evidence.rows import LogParts, SortedRows
 
 #: Pairs of factors: stake in units of Λ/n, λτ, weight. The first is the main one.
 _PAIRS = ((1.1, 0.95, 0.5), (1.0, 0.3, 0.125), (1.0, 0.1, 0.125), (1.0, 0.03, 0.125), (0.8, 0.012, 0.125))
@@ -133,7 +133,7 @@ class Joint:
     @property
     def _possible(self) -> bool:
         """Whether anything can be ruled out."""
-        enough = all(len(side.values) > side.droppable for side in (self.a, self.b))
+        enough = all(side.n_values > side.droppable for side in (self.a, self.b))
         return enough and math.isfinite(self.span[1] - self.span[0])
 
     @cached_property
@@ -147,27 +147,29 @@ class Joint:
     def _bend(self, pair: Pair) -> float:
         """Return a bound on the second derivative of the log evidence as a function of mean(a)."""
         slope = 1.0 if self.ratio is None else self.ratio
-        return len(self.a.values) * pair[0].curvature + len(self.b.values) * slope**2 * pair[1].curvature
+        return self.a.n_values * pair[0].curvature + self.b.n_values * slope**2 * pair[1].curvature
 
     @cached_property
-    def _of_a(self) -> list[list[tuple[float, Floats]]]:
+    def _of_a(self) -> list[list[LogParts]]:
         """The log evidence of a for each pair of factors and mean of a: of rows never dropped, and of the others."""
         return [[self._log_parts(f, u) for u in self._means_of_a.tolist()] for f, _ in self.pairs]
 
-    def _log_parts(self, f: VarianceFactor, u: float) -> tuple[float, Floats]:
+    def _log_parts(self, f: VarianceFactor, u: float) -> LogParts:
         at = self.turned * u
-        return (self.a.log_product(f, at, at), np.empty(0)) if self.together is None else self.a.log_parts(f, at, at)
+        if self.together is None:
+            return LogParts(self.a.log_product(f, at, at), np.empty(0))
+        return self.a.log_parts(f, at, at)
 
-    def _product(self, pair: Pair, u: float, bottom: float, top: float, of_a: tuple[float, Floats]) -> float:
+    def _product(self, pair: Pair, u: float, bottom: float, top: float, of_a: LogParts) -> float:
         """Return the log evidence of one pair of factors if mean(a) is u."""
         f, g = pair
         low, high = bottom - self.turned * u, top - self.turned * u
         if self.ratio is not None:
             low, high = bottom * u, top * u
         if self.together is None:
-            return of_a[0] + self.b.log_product(g, low, high)
-        total, outer = self.b.log_parts(g, low, high)
-        total += of_a[0] + least_sum(np.concatenate([of_a[1], outer]), self.together)
+            return of_a.total + self.b.log_product(g, low, high)
+        parts = of_a | self.b.log_parts(g, low, high)
+        total = parts.total + parts.least(self.together)
         if self.a.adaptive:
             n_corrupt = self.together + self.a.n_found + self.b.n_found
             total += n_corrupt * min(f.least - f.norm, g.least - g.norm)

@@ -5,11 +5,47 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from outvote.votes.evidence.bins import Bins
-from outvote.votes.evidence.factors import Factor, Floats
+from outvote.votes.evidence.bins import least_sum_of_kinds
+from outvote.votes.evidence.factors import Factor, Floats, sum_of_logs
+from outvote.votes.evidence.scale import central_sd, central_window
+
+
+class LogParts(NamedTuple):
+    """Logarithms of factors.
+
+    Attributes
+    ----------
+    total : float
+        The sum of those that are never dropped.
+    values : ndarray
+        The others.
+    weights : ndarray or None
+        How many rows have each of them; None if each has one.
+    """
+
+    total: float
+    values: Floats
+    weights: Floats | None = None
+
+    def least(self, n_dropped: int) -> float:
+        """Add up the values without the largest ones, `n_dropped` at most, as far as they are positive."""
+        if self.weights is None:
+            return least_sum(self.values.copy(), n_dropped)
+        return float(least_sum_of_kinds(self.values, self.weights, n_dropped)) if len(self.values) else 0.0
+
+    def __or__(self, other: LogParts) -> LogParts:
+        """Return the parts of two samples together."""
+        if self.weights is None and other.weights is None:
+            weights = None
+        else:
+            weights = np.concatenate(
+                [np.ones(len(one.values)) if one.weights is None else one.weights for one in (self, other)]
+            )
+        return LogParts(self.total + other.total, np.concatenate([self.values, other.values]), weights)
 
 
 def least_sum(logs: Floats, n_dropped: int) -> float:
@@ -40,8 +76,6 @@ class SortedRows:
         Rows that are corrupt for certain (b): they are not among `values`, and m - b of these may be dropped.
     adaptive : bool
         Whether whoever corrupted the rows had seen them.
-    bins : Bins, optional
-        The rows taken together, if that is known; by default they are if there are many, when evidence is asked for.
 
     Examples
     --------
@@ -53,10 +87,8 @@ class SortedRows:
     True
     """
 
-    def __init__(
-        self, values: Floats, n_corrupt: int, n_found: int = 0, *, adaptive: bool = False, bins: Bins | None = None
-    ):
-        self._values, self._given = values, bins
+    def __init__(self, values: Floats, n_corrupt: int, n_found: int = 0, *, adaptive: bool = False):
+        self._values = values
         self.n_corrupt, self.n_found, self.adaptive = n_corrupt, n_found, adaptive
 
     @property
@@ -64,15 +96,30 @@ class SortedRows:
         """The rows that may be clean, in ascending order."""
         return self._values
 
-    @cached_property
-    def bins(self) -> Bins | None:
-        """The rows taken together; None if there are few."""
-        return self._given or Bins.of(self.values)
+    @property
+    def has_values(self) -> bool:
+        """Whether the rows themselves are there."""
+        return True
+
+    @property
+    def n_values(self) -> int:
+        """How many rows may be clean."""
+        return len(self.values)
+
+    @property
+    def smallest(self) -> float:
+        """A number that no row is below."""
+        return float(self.values[0])
+
+    @property
+    def largest_kept(self) -> float:
+        """A number that at least one row which is not dropped is not below."""
+        return float(self.values[-self.droppable - 1])
 
     @property
     def n_rows(self) -> int:
         """How many rows there are, those found to be corrupt among them (n)."""
-        return len(self.values) + self.n_found
+        return self.n_values + self.n_found
 
     @property
     def droppable(self) -> int:
@@ -87,19 +134,17 @@ class SortedRows:
     @cached_property
     def mirrored(self) -> SortedRows:
         """The rows with their signs changed."""
-        bins = self.bins and self.bins.mirrored(len(self.values))
-        return SortedRows(-self.values[::-1], self.n_corrupt, self.n_found, adaptive=self.adaptive, bins=bins)
+        return SortedRows(-self.values[::-1], self.n_corrupt, self.n_found, adaptive=self.adaptive)
 
     def allowing(self, n_corrupt: int) -> SortedRows:
         """Return the rows with another number of them that may be corrupt."""
-        return SortedRows(self.values, n_corrupt, self.n_found, adaptive=self.adaptive, bins=self.bins)
+        return SortedRows(self.values, n_corrupt, self.n_found, adaptive=self.adaptive)
 
     def scaled(self, factor: float) -> SortedRows:
         """Return the rows multiplied by a positive number."""
         with np.errstate(over="ignore"):
             values = self.values * factor
-        bins = self.bins and self.bins.scaled(factor)
-        return SortedRows(values, self.n_corrupt, self.n_found, adaptive=self.adaptive, bins=bins)
+        return SortedRows(values, self.n_corrupt, self.n_found, adaptive=self.adaptive)
 
     def log_product(self, factor: Factor, low: float, high: float) -> float:
         """Return the logarithm of the product of the factors, each at its least for means in [low, high].
@@ -107,14 +152,14 @@ class SortedRows:
         The `droppable` largest factors are left out, as far as they exceed 1. With low = -∞ the factors are those made
         constant left of -τ. An adaptive adversary is paid the least factor for every corrupt row.
         """
-        total, outer = self.log_parts(factor, low, high)
-        total += least_sum(outer, self.droppable)
+        parts = self.log_parts(factor, low, high)
+        total = parts.total + parts.least(self.droppable)
         return total + self.n_corrupt * (factor.least - factor.norm) if self.adaptive else total
 
-    def log_parts(self, factor: Factor, low: float, high: float) -> tuple[float, Floats]:
+    def log_parts(self, factor: Factor, low: float, high: float) -> LogParts:
         """Return the sum of the logarithms of the factors that are never dropped, and the logarithms of the others."""
-        outer, inner, bins = self._parts
-        total = bins.log_sum(factor, low, high) - bins.size * len(bins.mean) * factor.norm if bins else 0.0
+        outer, inner = self._parts
+        total = 0.0
         if len(inner):
             # Rows left of the valley at y = -τ for every mean, rows whose valley is at one of them, and the others.
             left = int(np.searchsorted(inner, low - factor.depth)) if low > -math.inf else 0
@@ -123,22 +168,19 @@ class SortedRows:
             total += factor.log_sum(inner[:left], low) if left else 0.0
         total -= len(inner) * factor.norm
         if not len(outer):
-            return total, outer
-        return total, factor.logs(np.minimum(np.maximum(outer - high, -factor.depth), outer - low)) - factor.norm
+            return LogParts(total, outer)
+        y = np.minimum(np.maximum(outer - high, -factor.depth), outer - low)
+        return LogParts(total, factor.logs(y) - factor.norm)
 
     @cached_property
-    def _parts(self) -> tuple[Floats, Floats, Bins | None]:
-        """The smallest and largest rows, whose factors may be the largest ones, other rows, and bins of others."""
+    def _parts(self) -> tuple[Floats, Floats]:
+        """The smallest and largest rows, whose factors may be the largest ones, and the others."""
         x, k = self.values, self.droppable
         if 2 * k >= len(x):
-            return x, x[:0], None
-        outer = np.concatenate([x[:k], x[len(x) - k :]])
-        bins = self.bins.within(k, len(x) - k) if self.bins else None
-        if bins is None or not len(bins.mean):
-            return outer, x[k : len(x) - k], None
-        return outer, np.concatenate([x[k : bins.first], x[bins.last : len(x) - k]]), bins
+            return x, x[:0]
+        return np.concatenate([x[:k], x[len(x) - k :]]), x[k : len(x) - k]
 
-    def squares_above(self, end: float, unit: float, *, keep_small: bool = True) -> list[tuple[Floats, int]]:
+    def squares_above(self, end: float, unit: float, *, keep_small: bool = True) -> list[tuple[Floats, Any]]:
         """Return the squares of how far rows lie above `end`, in units, at least, and how many rows have each.
 
         Without the largest ones, as many as may be dropped; squares below 1 are kept unless told otherwise.
@@ -146,25 +188,34 @@ class SortedRows:
         x, most = self.values, len(self.values) - self.droppable
         if keep_small:
             most = max(most, int(np.searchsorted(x, end + unit)))
-        parts = [(x[:most], 1)]
-        if self.bins is not None and len((bins := self.bins.within(0, most)).mean):
-            parts = [(x[: bins.first], 1), (bins.low, bins.size), (x[bins.last : most], 1)]
         with np.errstate(over="ignore"):
-            return [(np.square(np.maximum(rows - end, 0.0) / unit), times) for rows, times in parts]
+            return [(np.square(np.maximum(x[:most] - end, 0.0) / unit), 1)]
 
-    def squares_outside(self, low: float, high: float, unit: float) -> list[tuple[Floats, int]]:
+    def squares_outside(self, low: float, high: float, unit: float) -> list[tuple[Floats, Any]]:
         """Return the squares of how far rows lie outside of [low, high], in the same way."""
-        outer, inner, bins = self._parts
-        parts = [(outer, outer, 1), (inner, inner, 1)]
-        if bins is not None:
-            parts.append((bins.low, bins.high, bins.size))
+        outer, inner = self._parts
         found = []
         with np.errstate(over="ignore", invalid="ignore"):
-            for lowest, highest, times in parts:
-                found.append((np.square(np.maximum(np.maximum(low - highest, lowest - high), 0.0) / unit), times))
-        gone = np.sort(found[0][0])
+            for x in (outer, inner):
+                found.append(np.square(np.maximum(np.maximum(low - x, x - high), 0.0) / unit))
+        gone = np.sort(found[0])
         most = max(len(gone) - self.droppable, int(np.searchsorted(gone, 1.0)))
-        return [(gone[:most], 1), *found[1:]]
+        return [(gone[:most], 1), (found[1], 1)]
+
+    def central_sd(self) -> float:
+        """Return the sd of the rows nearest the median, without as many of the farthest as may be dropped."""
+        return central_sd(self.values, self.droppable)
+
+    def central_mean(self) -> float:
+        """Return the mean of these rows."""
+        middle, rows = central_window(self.values, min(self.droppable, len(self.values) - 1))
+        return middle + float(np.mean(rows - middle))
+
+    def concave_sums(self, low: float, width: float, rates: list[float]) -> list[float]:
+        """Return Σ log(1 + a·y) of the rows that are not dropped, y = (x - low)/width, for each a."""
+        kept = self.values[: len(self.values) - self.droppable]
+        y = np.clip((kept - low) / width, 0.0, 1.0)
+        return [sum_of_logs(1.0 + a * y) for a in rates]
 
     def log_evidence(self, factors: Sequence[Factor], low: float, high: float) -> float:
         """Return the logarithm of the weighted sum of these products."""
@@ -178,8 +229,35 @@ class SeveralRows(SortedRows):
 
     def __init__(self, members: Sequence[SortedRows]):
         first = members[0]
-        super().__init__(first.values, first.n_corrupt, first.n_found, adaptive=first.adaptive, bins=first.bins)
-        self._members = members
+        super().__init__(np.empty(0), first.n_corrupt, first.n_found, adaptive=first.adaptive)
+        self._members, self._first = members, first
+        self.squares_above, self.squares_outside = first.squares_above, first.squares_outside  # type: ignore[method-assign]
+        self.central_sd, self.central_mean = first.central_sd, first.central_mean  # type: ignore[method-assign]
+
+    @property
+    def values(self) -> Floats:
+        """The rows of the first set that may be clean, in ascending order."""
+        return self._first.values
+
+    @property
+    def n_values(self) -> int:
+        """How many rows of the first set may be clean."""
+        return self._first.n_values
+
+    @property
+    def smallest(self) -> float:
+        """A number that no row is below."""
+        return min(one.smallest for one in self._members)
+
+    @property
+    def largest_kept(self) -> float:
+        """A number that at least one row of the first set which is not dropped is not below."""
+        return self._first.largest_kept
+
+    @property
+    def middle(self) -> float:
+        """A value in the middle of the rows."""
+        return self._first.middle
 
     @cached_property
     def mirrored(self) -> SortedRows:

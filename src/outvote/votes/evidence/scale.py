@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -31,13 +32,16 @@ def log_spread(squares: Floats, n_dropped: int, n_corrupt: int, *, adaptive: boo
     return log_spread_of([(squares[:most], 1)], n_corrupt, adaptive=adaptive)
 
 
-def log_spread_of(parts: Sequence[tuple[Floats, int]], n_corrupt: int, *, adaptive: bool) -> float:
+def log_spread_of(parts: Sequence[tuple[Floats, Any]], n_corrupt: int, *, adaptive: bool) -> float:
     """Return the same from squares that are not dropped, each of which counts so many times."""
     logs = []
     for t in STAKES:
+        total = n_corrupt * math.log1p(-t) if adaptive else 0.0
         with np.errstate(over="ignore"):
-            total = sum(times * sum_of_logs(squares * t + (1 - t)) for squares, times in parts)
-        logs.append(total + (n_corrupt * math.log1p(-t) if adaptive else 0.0))
+            for squares, times in parts:
+                pay = squares * t + (1 - t)
+                total += times * sum_of_logs(pay) if np.ndim(times) == 0 else float(times @ np.log(pay))
+        logs.append(total)
     return _log_mean(logs)
 
 
@@ -214,18 +218,26 @@ def median_of_sorted(values: Floats) -> float:
     return float(values[(len(values) - 1) // 2] / 2 + values[len(values) // 2] / 2)
 
 
-def central_sd(values: Floats, n_dropped: int) -> float:
-    """Return the sd of the rows nearest the median, without the `n_dropped` farthest ones; `values` are in order."""
+def central_window(values: Floats, n_dropped: int) -> tuple[float, Floats]:
+    """Return the median of values in ascending order, and those nearest to it, without the `n_dropped` farthest."""
     n_kept = len(values) - n_dropped
     if n_kept < 1:
-        return 0.0
+        return math.nan, values[:0]
     middle = median_of_sorted(values)
     # The rows nearest the median are consecutive: the window of n_kept rows whose farther end is nearest.
-    starts = np.arange(n_dropped + 1)
     with np.errstate(over="ignore"):
-        reach = np.maximum(middle - values[starts], values[starts + n_kept - 1] - middle)
-        first = int(np.argmin(reach))
-        return float(np.std(values[first : first + n_kept] - middle))
+        reach = np.maximum(middle - values[: n_dropped + 1], values[n_kept - 1 :] - middle)
+    first = int(np.argmin(reach))
+    return middle, values[first : first + n_kept]
+
+
+def central_sd(values: Floats, n_dropped: int) -> float:
+    """Return the sd of the rows nearest the median, without the `n_dropped` farthest ones; `values` are in order."""
+    middle, rows = central_window(values, n_dropped)
+    if not len(rows):
+        return 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.std(rows - middle))
 
 
 def premise_factor(share: float) -> float:

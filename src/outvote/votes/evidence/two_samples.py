@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 
 from outvote.assumptions import Assumption, Bounded, FiniteKurtosis
 from outvote.votes.evidence.interval import CELL, EvidenceInterval, declared_ends, free_interval, premise_interval
@@ -13,12 +13,14 @@ from outvote.votes.evidence.joint import Joint, Pair, pairs_of_factors
 from outvote.votes.evidence.proportion import Tally, proportion_interval
 from outvote.votes.evidence.rates import rates_interval
 from outvote.votes.evidence.rows import SortedRows
-from outvote.votes.evidence.scale import Pairs, log_spread
+from outvote.votes.evidence.scale import Pairs, log_spread_of
 from outvote.votes.terms import Terms
 
 #: Shares of δ: for what a's own interval leaves of mean(a), what b's leaves of a ratio, and a lower bound on each sd
 #: that is not declared.
 _OF_A, _OF_B, _FROM_BELOW = 0.1, 0.05, 0.02
+#: Ends of cells of means, in sds of the central rows from their mean, for bounds on an sd from below.
+_MEANS = (-0.5, -0.1, 0.1, 0.5)
 #: No more scales of one sample than this are tried.
 _MOST_CELLS = 12
 #: Ratios come in cells whose ends have this ratio.
@@ -42,7 +44,7 @@ class Sample:
     sd : float
         The sd that clean rows have at most; NaN if the assumption names none.
     pairs : Pairs or None
-        Pairs of its rows, if no sd is declared.
+        Pairs of its rows, if only their kurtosis is declared.
     """
 
     rows: SortedRows
@@ -308,9 +310,8 @@ def _scales(a: Sample, b: Sample, terms: Terms) -> list[_Scales] | None:
         if one.assume is not None:
             cells.append([(one.sd, one.sd)])
             continue
-        assert one.pairs is not None
         top = math.ceil(math.log(one.sd) / math.log(CELL) + 1e-9)
-        bottom = _lowest_cell(one.pairs, top, -terms.log_delta - math.log(_FROM_BELOW))
+        bottom = _lowest_cell(one.rows, top, -terms.log_delta - math.log(_FROM_BELOW))
         if bottom is None:
             return None
         cells.append([(CELL ** (k - 0.5), min(CELL**k, one.sd)) for k in range(top, bottom - 1, -1)])
@@ -319,23 +320,35 @@ def _scales(a: Sample, b: Sample, terms: Terms) -> list[_Scales] | None:
     ]
 
 
-def _lowest_cell(pairs: Pairs, top: int, price: float) -> int | None:
-    """Return the lowest cell of scales up to `top` that the spread of the pairs does not rule out; None if too far."""
+def _lowest_cell(rows: SortedRows, top: int, price: float) -> int | None:
+    """Return the lowest cell of scales up to `top` that the spread of the rows does not rule out; None if too far.
+
+    It must be ruled out whatever the mean is: for each of a few cells of means by how far rows lie outside of it.
+    """
+    sd = rows.central_sd()
+    if not 0 < sd < math.inf:
+        return None
+    ends = [-math.inf, *(rows.central_mean() + share * sd for share in _MEANS), math.inf]
 
     def ruled_out(k: int) -> bool:
-        squares = pairs.squares * CELL ** (-2 * k)
-        return log_spread(squares, pairs.droppable, pairs.n_corrupt, adaptive=pairs.adaptive) >= price
+        for low, high in _from_the_middle(ends):
+            parts = rows.squares_outside(low, high, CELL**k)
+            if log_spread_of(parts, rows.n_corrupt, adaptive=rows.adaptive) < price:
+                return False
+        return True
 
-    kept = pairs.squares[: len(pairs.squares) - pairs.droppable]
-    size = float(kept.mean()) if len(kept) else 0.0
-    if not 0 < size < math.inf:
-        return None
-    k = min(math.floor(math.log(size) / (2 * math.log(CELL))), top)
+    k = min(math.floor(math.log(sd) / math.log(CELL)), top)
     while k < top and ruled_out(k):
         k += 1
     while top - k <= _MOST_CELLS and not ruled_out(k - 1):
         k -= 1
     return k if top - k <= _MOST_CELLS else None
+
+
+def _from_the_middle(ends: list[float]) -> list[tuple[float, float]]:
+    """Return cells between neighbouring ends, those in the middle first."""
+    cells = list(pairwise(ends))
+    return sorted(cells, key=lambda cell: abs(cells.index(cell) - (len(cells) - 1) / 2))
 
 
 def _apart(a: Sample, b: Sample, terms: Terms, *, relative: bool, together: int | None) -> EvidenceInterval:

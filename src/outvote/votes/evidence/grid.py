@@ -1,0 +1,210 @@
+"""Where rows are counted: bins of one width near the centre, and of one relative width far from it.
+
+A row x belongs to ``t = 1 + |x - centre|/unit``, on its side of the centre. Each doubling of t is cut into as many bins
+of one width; there are 32 doublings, and rows beyond belong to the last bin. With a unit that is a power of two all of
+it is exact in floating point, and takes nothing but additions, comparisons and powers of two: every engine can do it.
+What is kept of a bin are whole numbers, so that sums do not depend on the order of the rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote._numba import compiled
+from outvote.votes.evidence.bins import FARTHEST, SLACK, Bins
+from outvote.votes.evidence.factors import Floats
+
+Integers = NDArray[np.int64]
+
+#: Bins, and the smallest and largest number of them: 16 to 16384 for each of 32 doublings on either side.
+BINS, FEWEST_BINS, MOST_BINS = 4096, 1024, 1 << 20
+_DOUBLINGS = 32
+#: Rows that the centre and the unit are read off.
+PILOT_ROWS = 4096
+#: Quantiles of the pilot whose distance is the unit: the first that differ.
+_RANGES = ((0.25, 0.75), (0.1, 0.9), (0.01, 0.99), (0.0, 1.0))
+#: A range is next to nothing if it is smaller than this share of the next wider one.
+_NEXT_TO_NOTHING = 2.0**-24
+#: Units are powers of two between these.
+_EXPONENTS = (-900, 700)
+#: Rows looked at together, so that they stay in the processor's cache and their sums are exact.
+_AT_ONCE = 1 << 15
+#: Seconds that numpy takes for a row.
+_SECONDS = 8e-9
+#: The place of a row in its bin is kept to 32 bits, its square to 16.
+_PLACE, _SQUARE = 32, 8
+
+
+class Grid(NamedTuple):
+    """A set of bins.
+
+    Attributes
+    ----------
+    centre : float
+        Where bins are narrowest.
+    unit : float
+        A power of two: bins within it of the centre are ``64 * unit / number`` wide.
+    number : int
+        Number of bins, a power of two.
+
+    Examples
+    --------
+    >>> grid = Grid(10.0, 2.0)
+    >>> tallies = grid.tallies(np.array([10.0, 10.01, 10.02, 12.0, 7.0, 1e300]))
+    >>> tallies.counts[tallies.counts > 0], grid.bins(tallies).low.round(3)
+    (array([1, 3, 1, 1]), array([6.969e+00, 1.000e+01, 1.200e+01, 8.523e+09]))
+    """
+
+    centre: float
+    unit: float
+    number: int = BINS
+
+    @classmethod
+    def of(cls, pilot: Floats, number: int = BINS) -> Self:
+        """Choose centre and unit by finite rows: their median, and the range of their quartiles, rounded down.
+
+        Where quartiles are equal, or next to it, wider ranges are taken.
+        """
+        rows = np.sort(pilot)
+        last = len(rows) - 1
+        if last < 0:
+            return cls(0.0, 1.0, number)
+        centre = float(rows[last // 2])
+        halves = [
+            float(rows[math.ceil(upper * last)]) / 2 - float(rows[math.floor(lower * last)]) / 2
+            for lower, upper in _RANGES
+        ]
+        for half, next_half in itertools.pairwise([*halves, 0.0]):
+            if half > 0 and half >= _NEXT_TO_NOTHING * next_half:
+                return cls(centre, _power_of_two(2 * min(half, 1e300)), number)
+        return cls(centre, _power_of_two(abs(centre) / 1024 or 1.0), number)
+
+    @property
+    def per_doubling(self) -> int:
+        """How many bins there are for each doubling, on either side."""
+        return self.number // (2 * _DOUBLINGS)
+
+    def tallies(self, rows: NDArray[np.float64]) -> Tallies:
+        """Count rows; NaN and infinities belong to the last bins."""
+        found = Tallies.empty(self.number)
+        functions = compiled(len(rows) * _SECONDS)
+        bits = self.per_doubling.bit_length() - 1
+        if functions is not None and rows.dtype == np.float64 and rows.flags.c_contiguous:
+            functions.count_in_bins(rows, self.centre, 1 / self.unit, bits, found.counts, found.places, found.squares)
+            return found
+        spare = _Spare(min(len(rows), _AT_ONCE))
+        for start in range(0, len(rows), _AT_ONCE):
+            self._count(rows[start : start + _AT_ONCE], bits, found, spare)
+        return found
+
+    def _count(self, rows: NDArray[np.float64], bits: int, found: Tallies, spare: _Spare) -> None:
+        """Add rows to tallies; the compiled form is `count_in_bins`."""
+        half, shift = self.number // 2, 52 - bits
+        y, where, left, weights = spare.first(len(rows))
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.subtract(rows, self.centre, out=y)
+            y *= 1 / self.unit
+        np.less(y, 0.0, out=left)
+        np.abs(y, out=y)
+        y += 1.0
+        digits = y.view(np.int64)
+        np.right_shift(digits, shift, out=where)
+        where -= 1023 << bits
+        np.minimum(where, half - 1, out=where)
+        where ^= -left.astype(np.int64)  # k, or -k - 1
+        where += half
+        digits &= (1 << shift) - 1
+        digits >>= shift - _PLACE
+        weights[:] = digits
+        places = np.bincount(where, weights, self.number).astype(np.int64)
+        digits >>= _PLACE - _SQUARE
+        digits *= digits
+        digits += 1 << _PLACE
+        weights[:] = digits
+        packed = np.bincount(where, weights, self.number).astype(np.int64)
+        found.add(Tallies(packed >> _PLACE, places, packed & ((1 << _PLACE) - 1)))
+
+    def edges(self, index: Integers) -> tuple[Floats, Floats, Floats]:
+        """Return the end of bins that is nearer to the centre, their widths and their sides, in units."""
+        half = self.number // 2
+        right = index >= half
+        place = np.where(right, index - half, half - 1 - index)
+        size = np.exp2((place // self.per_doubling).astype(np.float64))
+        near = size * (1 + (place % self.per_doubling) / self.per_doubling) - 1
+        return near, size / self.per_doubling, np.where(right, 1.0, -1.0)
+
+    def bins(self, tallies: Tallies) -> Bins:
+        """Return the bins that have rows, in the rows' own units."""
+        index = np.flatnonzero(tallies.counts)
+        count = tallies.counts[index].astype(np.float64)
+        near, width, side = self.edges(index)
+        share = tallies.places[index] / count * 2.0**-_PLACE
+        # Squares are kept rounded down: this is at least what they add up to about the mean of the bin.
+        about = (tallies.squares[index] / count + 2 * 2.0**_SQUARE * share + 1) * 2.0 ** (-2 * _SQUARE)
+        spread = np.minimum(np.maximum(about - share * share, 0.0), share * (1 - share)) * width * width
+        far, beyond = near + width, (index == 0) | (index == self.number - 1)
+        spread[beyond] = math.inf
+        mean = near + (share + SLACK) * width
+        mean[beyond] = near[beyond]
+        near, far, mean = (self.centre + self.unit * (side * one) for one in (near, far, mean))
+        far[beyond] = side[beyond] * FARTHEST
+        with np.errstate(over="ignore"):
+            squares = count * spread * self.unit * self.unit
+        return Bins(count, mean, squares, np.where(side > 0, near, far), np.where(side > 0, far, near))
+
+
+class Tallies(NamedTuple):
+    """What is known of the rows of each bin: whole numbers.
+
+    Attributes
+    ----------
+    counts : ndarray of int
+        How many there are.
+    places : ndarray of int
+        The sum of how far they lie from the end of the bin nearer to the centre, in 2⁻³² of its width, rounded down.
+    squares : ndarray of int
+        The sum of the squares of that, in 2⁻⁸ of its width, rounded down.
+    """
+
+    counts: Integers
+    places: Integers
+    squares: Integers
+
+    @classmethod
+    def empty(cls, number: int) -> Tallies:
+        """Return the tallies of no rows."""
+        return cls(*(np.zeros(number, dtype=np.int64) for _ in range(3)))
+
+    def add(self, other: Tallies) -> None:
+        """Add the rows of other tallies."""
+        for mine, theirs in zip(self, other, strict=True):
+            mine += theirs
+
+
+class _Spare:
+    """Arrays that are written again and again: allocating them takes longer than filling them."""
+
+    def __init__(self, size: int):
+        kinds = (np.float64, np.int64, np.bool_, np.float64)
+        self._arrays = [np.empty(size, dtype=kind) for kind in kinds]
+
+    def first(self, n: int) -> list[Any]:
+        return [one[:n] for one in self._arrays]
+
+
+def pilot_of(rows: NDArray[np.float64]) -> Floats:
+    """Return the rows that a grid is chosen by: at most 4096, at equal distances, those that are finite."""
+    step = -(-len(rows) // PILOT_ROWS) or 1
+    some = np.asarray(rows[::step], dtype=np.float64)
+    return some[np.isfinite(some)]
+
+
+def _power_of_two(size: float) -> float:
+    """Return the largest power of two that is at most `size`."""
+    lowest, highest = _EXPONENTS
+    return math.ldexp(1.0, min(max(math.frexp(size)[1] - 1, lowest), highest))
