@@ -3,7 +3,6 @@
 import importlib
 import itertools
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -65,17 +64,6 @@ def test_error_messages_contain_no_folders():
     without_paths = module("measure").without_paths
     assert without_paths("no 'x' from 'y' (/home/me/src/y.py)") == "no 'x' from 'y' (y.py)"
     assert without_paths("a/b is 1/2, 3 / 4, a/b/c") == "a/b is 1/2, 3 / 4, a/b/c"
-
-
-def test_without_numba_restores_the_environment(monkeypatch):
-    measure = module("measure")
-    for before in (None, "0"):
-        monkeypatch.delenv("NUMBA_DISABLE_JIT", raising=False)
-        if before is not None:
-            monkeypatch.setenv("NUMBA_DISABLE_JIT", before)
-        with measure.without_numba():
-            assert os.environ["NUMBA_DISABLE_JIT"] == "1"
-        assert os.environ.get("NUMBA_DISABLE_JIT") == before
 
 
 def test_page_is_written_between_its_markers(tmp_path):

@@ -20,6 +20,7 @@ _HOMES = {
     "Contamination": "contamination",
     "BlockSummary": "estimate.summary",
     "GroupedBlockSummary": "estimate.summary",
+    "RowSummary": "estimate.summary",
     "Proportion": "assumptions",
     "SubGaussian": "assumptions",
     "Symmetric": "assumptions",
@@ -68,6 +69,7 @@ __all__ = [
     "RobustMetricLearner",
     "RobustRanker",
     "RobustRegressor",
+    "RowSummary",
     "SubGaussian",
     "Symmetric",
     "certificate",
@@ -116,7 +118,7 @@ if TYPE_CHECKING:
     from outvote.estimate.result import RobustEstimate
     from outvote.estimate.risk import certify_risk
     from outvote.estimate.sensitivity import sensitivity
-    from outvote.estimate.summary import BlockSummary, GroupedBlockSummary
+    from outvote.estimate.summary import BlockSummary, GroupedBlockSummary, RowSummary
     from outvote.estimate.tolerance import tolerance
     from outvote.estimate.u_statistic import u_statistic
     from outvote.kernels.kernel import Kernel

@@ -174,7 +174,7 @@ def test_unreadable_lazy_frame_raises(tmp_path):
 def test_groups_give_a_frame_of_the_same_type(kind):
     frame = kind({"x": X, "city": ["Bonn", "Köln", "Ulm"] * 100, "wet": np.arange(300) % 2 == 0})
     for by, heads in (("city", ["city"]), (["wet", "city"], ["wet", "city"])):
-        answer = ov.scan(frame).mean("x", by=by, rng=1, contamination=1)
+        answer = ov.scan(frame).mean("x", by=by, rng=1, contamination=1, vote="median")
         assert type(answer) is type(frame)
         found = eager(answer)
         assert found.columns == [*heads, *HEADS]
@@ -187,16 +187,16 @@ def test_groups_give_a_frame_of_the_same_type(kind):
         low, high, middle = (found[name].to_numpy() for name in ("low", "high", "estimate"))
         np.testing.assert_allclose(middle - low, found["radius"].to_numpy(), rtol=1e-12)
         np.testing.assert_allclose(high - middle, found["radius"].to_numpy(), rtol=1e-12)
-    one_sided = eager(ov.scan(frame).mean("x", by="city", rng=1, contamination=1, alternative="less"))
+    one_sided = eager(ov.scan(frame).mean("x", by="city", rng=1, contamination=1, alternative="less", vote="median"))
     assert (one_sided["low"].to_numpy() == -math.inf).all()
 
 
 def test_several_columns_give_one_line_each(kind):
     frame = kind({"x": X, "y": X + 5, "city": ["Bonn", "Köln"] * 150})
     scan = ov.scan(frame)
-    found = lines(scan.mean(["y", "x"], by="city", rng=1, contamination=1))
+    found = lines(scan.mean(["y", "x"], by="city", rng=1, contamination=1, vote="median"))
     assert [(line["city"], line["column"]) for line in found] == [(c, v) for c in ("Bonn", "Köln") for v in "yx"]
-    alone = {name: lines(scan.mean([name], by="city", rng=1, contamination=1)) for name in "xy"}
+    alone = {name: lines(scan.mean([name], by="city", rng=1, contamination=1, vote="median")) for name in "xy"}
     for line in found:
         right = next(one for one in alone[line["column"]] if one["city"] == line["city"])
         assert line["estimate"] == pytest.approx(right["estimate"], rel=1e-12)
@@ -213,7 +213,10 @@ def test_small_groups_get_a_note(kind):
     values[250:253] = math.nan
     values[291:] = math.nan
     frame = kind({"x": values, "g": group})
-    found = {line["g"]: line for line in lines(ov.scan(frame).mean("x", by="g", contamination=50, nan_policy="omit"))}
+    found = {
+        line["g"]: line
+        for line in lines(ov.scan(frame).mean("x", by="g", contamination=50, nan_policy="omit", vote="median"))
+    }
     assert set(found) == {"large", "small", "gaps", "one", "none"}
     assert found["large"]["note"] == ""
     assert found["large"]["survives"] >= 50
@@ -224,13 +227,18 @@ def test_small_groups_get_a_note(kind):
         assert reason in line["note"]
         assert (line["n"], line["blocks"], line["survives"], line["provenance"]) == (n, 0, 0, "none")
         assert all(line[head] is None or math.isnan(line[head]) for head in ("estimate", "low", "high", "radius"))
-    found = {line["g"]: line for line in lines(ov.scan(frame).mean("x", by="g", contamination=2, nan_policy="corrupt"))}
+    found = {
+        line["g"]: line
+        for line in lines(ov.scan(frame).mean("x", by="g", contamination=2, nan_policy="corrupt", vote="median"))
+    }
     assert "NULL, NaN or infinite values in 3 rows, more than the 2 corrupt rows" in found["gaps"]["note"]
     assert found["small"]["blocks"] > 4
-    all_bad = eager(ov.scan(frame).mean("x", by="g", contamination=200, nan_policy="omit"))
+    all_bad = eager(ov.scan(frame).mean("x", by="g", contamination=200, nan_policy="omit", vote="median"))
     assert all_bad["estimate"].is_null().all() or all_bad["estimate"].is_nan().all()
     assert all_bad.schema["estimate"] == nw.Float64
-    uneven = lines(ov.scan(frame).mean("x", by="g", contamination=9, nan_policy="omit", confidence=0.999999999))
+    uneven = lines(
+        ov.scan(frame).mean("x", by="g", contamination=9, nan_policy="omit", confidence=0.999999999, vote="median")
+    )
     small = next(line for line in uneven if line["g"] == "small")
     assert small["provenance"] == "none"
     assert small["estimate"] == pytest.approx(X[230:250].mean(), abs=1)
@@ -249,15 +257,15 @@ def test_empty_table_and_one_row(kind):
     empty = full.slice(0, 0) if isinstance(full, pa.Table) else full.limit(0) if hasattr(full, "limit") else full[:0]
     with pytest.raises(ValueError, match="column 'x' has no usable rows: at least one row is needed"):
         ov.scan(empty).mean("x")
-    answer = ov.scan(empty).mean("x", by="g")
+    answer = ov.scan(empty).mean("x", by="g", vote="median")
     assert type(answer) is type(empty)
     assert eager(answer).columns == ["g", *HEADS]
     assert len(eager(answer)) == 0
     with pytest.raises(ValueError, match="the column 'g' has 0 values, not two"):
         ov.scan(empty).difference("x", "g")
     one = kind({"x": [5.0], "g": ["a"]})
-    assert ov.scan(one).mean("x", contamination=0, rng=0).estimate == 5
-    assert lines(ov.scan(one).mean("x", by="g", contamination=0, rng=0))[0]["estimate"] == 5
+    assert ov.scan(one).mean("x", contamination=0, rng=0, vote="median").estimate == 5
+    assert lines(ov.scan(one).mean("x", by="g", contamination=0, rng=0, vote="median"))[0]["estimate"] == 5
     gaps = kind({"x": [math.nan, math.nan], "g": ["a", "a"]})
     with pytest.raises(ValueError, match="no usable rows"):
         ov.scan(gaps).mean("x", nan_policy="omit")
@@ -388,7 +396,7 @@ def test_invalid_arguments_raise(kind):
         with pytest.raises(error, match=message):
             scan.mean(*arguments)
     for options, error, message in (
-        ({"contamination": "auto"}, ValueError, "contamination='auto' needs the rows in memory: use outvote.mean"),
+        ({"contamination": "auto", "vote": "median"}, ValueError, "contamination='auto' needs the rows in memory: use"),
         ({"contamination": (1, 2)}, ValueError, "has 2 amounts, but there is 1 sample"),
         ({"contamination": 0.7}, ValueError, "contamination=0.7 must be a fraction"),
         ({"contamination": 150}, ValueError, "the largest count here is 149"),
@@ -415,7 +423,7 @@ def test_invalid_arguments_raise(kind):
     for name in (*HEADS, "column"):
         clash = ov.scan(kind({"x": X, name: ["a", "b"] * 150}))
         with pytest.raises(ValueError, match=f"by='{name}' is also the name of a column of the answer: rename it"):
-            clash.mean("x", by=name)
+            clash.mean("x", by=name, vote="median")
 
 
 def test_invalid_row_ids_raise(kind):
@@ -426,7 +434,7 @@ def test_invalid_row_ids_raise(kind):
         "b": [True, False, True],
     }
     with pytest.raises(ValueError, match=r"row_id='id' has the value 9223372036854775808: row ids lie below 2\*\*63"):
-        ov.scan(kind(columns), row_id="id").mean("x", contamination=0)
+        ov.scan(kind(columns), row_id="id").mean("x", contamination=0, vote="median")
     for name in "fb":
         with pytest.raises(TypeError, match=f"row_id='{name}' must be a column of integers: number the rows, or hash"):
             ov.scan(kind(columns), row_id=name)
@@ -434,7 +442,7 @@ def test_invalid_row_ids_raise(kind):
         ov.scan(kind(columns), row_id="idd")
     gap = pd.array([1, None, 3], dtype="Int64") if kind is pd.DataFrame else [1, None, 3]
     with pytest.raises(ValueError, match="row_id='id' is not a whole number in some rows: every row needs one"):
-        ov.scan(kind({"x": X[:3], "id": gap}), row_id="id").mean("x", contamination=0)
+        ov.scan(kind({"x": X[:3], "id": gap}), row_id="id").mean("x", contamination=0, vote="median")
 
 
 def test_invalid_column_names_raise():
@@ -490,7 +498,7 @@ def test_repr_of_a_scan():
 
 
 def test_number_of_blocks_is_limited_unless_given(monkeypatch):
-    monkeypatch.setattr("outvote.tables.scan.MOST_BLOCKS", 25)
+    monkeypatch.setattr("outvote.tables.plans.MOST_BLOCKS", 25)
     scan = ov.scan(pa.table({"x": X}))
     options = {"assume": ov.FiniteVariance(1.0), "vote": "soft", "rng": 1, "contamination": 2}
     found = scan.mean("x", **options)

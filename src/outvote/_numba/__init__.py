@@ -16,6 +16,7 @@ from typing import Any
 #: Seconds that it takes to load numba and functions that it compiled before.
 _WORTH_SECONDS = 1.0
 
+_DISABLED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 _numpy_seconds = 0.0
 _numpy_only = ContextVar("_numpy_only", default=False)
 _single = ContextVar("_single", default=False)
@@ -29,7 +30,7 @@ def compiled(seconds: float) -> ModuleType | None:
     ``NUMBA_DISABLE_JIT=1`` in the environment.
     """
     global _numpy_seconds
-    if _numpy_only.get() or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+    if _DISABLED or _numpy_only.get():
         return None
     loaded = sys.modules.get("outvote._numba.functions")
     if loaded is not None:

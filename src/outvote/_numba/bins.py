@@ -7,52 +7,45 @@ from numpy.typing import NDArray
 
 from outvote._numba.jit import jit
 
-#: Rows whose bins are worked out together, before they are added: a loop for each is faster than one for both.
-_TOGETHER = 512
-#: Rows that a number holds beside the sum of their squares.
+#: Rows whose bins are worked out together, before they are added: two loops are faster than one.
+_TOGETHER = 256
+#: So many rows at a time are counted in one number with the sum of their squares.
 _AT_ONCE = 1 << 22
 _COUNT = np.int64(1) << 40
+_PLACE = (np.int64(1) << 32) - 1
 
 
 @jit
-def _place_rows(
-    rows: NDArray[np.float64],
-    centre: float,
-    scale: float,
-    bits: int,
-    last: int,
-    where: NDArray[np.int64],
-    places: NDArray[np.int64],
-    squares: NDArray[np.int64],
+def _find_bins(
+    rows: NDArray[np.float64], centre: float, scale: float, bits: int, half: int, keys: NDArray[np.int64]
 ) -> None:
-    """Write the bin of each row, its place in it, and one row with the square of that, for as many rows as there are."""
-    shift = 52 - bits
-    mask, base = (np.int64(1) << shift) - 1, np.int64(1023) << bits
+    """Write the bin of each row, times 2³², and its place in the bin."""
+    shift, first = 20 - bits, np.int64(1023) << (bits + 32)
+    middle = np.int64(half) << 32
     for i in range(len(rows)):
         y = (rows[i] - centre) * scale
         digits = np.float64(abs(y) + 1.0).view(np.int64)
-        k = min((digits >> shift) - base, np.int64(last))
-        where[i] = (k ^ -np.int64(y < 0.0)) + last + 1
-        place = (digits & mask) >> (shift - 32)
-        places[i] = place
-        square = place >> 24
-        squares[i] = _COUNT + square * square
+        key = min((digits >> shift) - first, middle - 1)
+        keys[i] = (key ^ (-np.int64(y < 0.0) & ~_PLACE)) + middle
 
 
 @jit
-def _add_rows(
-    n: int,
-    where: NDArray[np.int64],
-    places: NDArray[np.int64],
-    squares: NDArray[np.int64],
-    sums: NDArray[np.int64],
-    packed: NDArray[np.int64],
-) -> None:
+def _add_rows(n: int, keys: NDArray[np.int64], places: NDArray[np.int64], packed: NDArray[np.int64]) -> None:
     """Add rows to their bins."""
     for i in range(n):
-        bin_ = np.uint64(where[i])
-        sums[bin_] += places[i]
-        packed[bin_] += squares[i]
+        where = np.uint64(keys[i]) >> np.uint64(32)
+        place = keys[i] & _PLACE
+        square = place >> 24
+        places[where] += place
+        packed[where] += _COUNT + square * square
+
+
+@jit
+def _unpack(packed: NDArray[np.int64], counts: NDArray[np.int64], squares: NDArray[np.int64]) -> None:
+    for k in range(len(packed)):
+        counts[k] += packed[k] >> 40
+        squares[k] += packed[k] & (_COUNT - 1)
+        packed[k] = 0
 
 
 @jit
@@ -62,21 +55,44 @@ def count_in_bins(
     scale: float,
     bits: int,
     counts: NDArray[np.int64],
-    sums: NDArray[np.int64],
+    places: NDArray[np.int64],
     squares: NDArray[np.int64],
 ) -> None:
     """Add rows to tallies: the same whole numbers as numpy's."""
     number = len(counts)
-    where, places = np.empty(_TOGETHER, np.int64), np.empty(_TOGETHER, np.int64)
-    one = np.empty(_TOGETHER, np.int64)
-    packed = np.zeros(number, np.int64)
+    keys, packed = np.empty(_TOGETHER, np.int64), np.zeros(number, np.int64)
     for start in range(0, len(rows), _AT_ONCE):
         stop = min(start + _AT_ONCE, len(rows))
         for s in range(start, stop, _TOGETHER):
             e = min(s + _TOGETHER, stop)
-            _place_rows(rows[s:e], centre, scale, bits, number // 2 - 1, where, places, one)
-            _add_rows(e - s, where, places, one, sums, packed)
-        for k in range(number):
-            counts[k] += packed[k] >> 40
-            squares[k] += packed[k] & (_COUNT - 1)
-            packed[k] = 0
+            _find_bins(rows[s:e], centre, scale, bits, number // 2, keys)
+            _add_rows(e - s, keys, places, packed)
+        _unpack(packed, counts, squares)
+
+
+@jit
+def count_columns(
+    table: NDArray[np.float64],
+    centres: NDArray[np.float64],
+    scales: NDArray[np.float64],
+    bits: int,
+    counts: NDArray[np.int64],
+    places: NDArray[np.int64],
+    squares: NDArray[np.int64],
+) -> None:
+    """Add the rows of each column of a table to tallies, one line for each."""
+    n_rows, n_columns = table.shape
+    number = counts.shape[1]
+    rows, keys = np.empty(_TOGETHER), np.empty(_TOGETHER, np.int64)
+    packed = np.zeros((n_columns, number), np.int64)
+    for start in range(0, n_rows, _AT_ONCE):
+        stop = min(start + _AT_ONCE, n_rows)
+        for s in range(start, stop, _TOGETHER):
+            n = min(_TOGETHER, stop - s)
+            for j in range(n_columns):
+                for i in range(n):
+                    rows[i] = table[s + i, j]
+                _find_bins(rows[:n], centres[j], scales[j], bits, number // 2, keys)
+                _add_rows(n, keys, places[j], packed[j])
+        for j in range(n_columns):
+            _unpack(packed[j], counts[j], squares[j])

@@ -3,7 +3,16 @@
 Each has a numpy form elsewhere that gives the same numbers. With ``NUMBA_DISABLE_JIT=1`` they run as plain Python.
 """
 
-from outvote._numba.bins import count_in_bins
+from outvote._numba.bins import count_columns, count_in_bins
+from outvote._numba.ends import cells_end, ends_of_groups
+from outvote._numba.evidence import (
+    least_of_pieces,
+    parts_of_bins,
+    product_of_bins,
+    product_of_rows,
+    spread_of_bins,
+    spread_of_rows,
+)
 from outvote._numba.kernels import (
     aligned_wins,
     concordance_by_rank,
@@ -40,9 +49,12 @@ from outvote._numba.votes import (
 __all__ = [
     "add_moments",
     "aligned_wins",
+    "cells_end",
     "concordance_by_rank",
     "concordance_of_pairs",
+    "count_columns",
     "count_in_bins",
+    "ends_of_groups",
     "grid_wins",
     "grids_of_wins",
     "hash_numbers",
@@ -51,14 +63,20 @@ __all__ = [
     "hinge_slopes",
     "histograms",
     "leading_bits",
+    "least_of_pieces",
     "logistic_pairs",
     "logistic_pairs_of",
     "logistic_slopes",
     "metric_pairs",
     "metric_pulls",
     "narrow_scores",
+    "parts_of_bins",
+    "product_of_bins",
+    "product_of_rows",
     "settle",
     "soft_pull",
+    "spread_of_bins",
+    "spread_of_rows",
     "sums_across",
     "sums_within",
 ]

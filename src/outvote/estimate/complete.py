@@ -87,10 +87,10 @@ class KernelRows:
         """Apply the NaN policy to each sample."""
         rows, bad, total = [], [], 0
         for sample, name in zip(samples, names, strict=True):
-            table, _, mark, n_bad = without_bad_rows(sample.reshape(len(sample), -1), request.nan_policy, name)
-            rows.append(table.reshape(len(table), *sample.shape[1:]))
-            bad.append(mark)
-            total += n_bad
+            read = without_bad_rows(sample.reshape(len(sample), -1), request.nan_policy, name)
+            rows.append(read.table.reshape(len(read.table), *sample.shape[1:]))
+            bad.append(read.bad)
+            total += read.n_bad
         return cls(rows, bad, total, names, shape, kernel, assumed)
 
     def counts(self, request: Request) -> tuple[int, ...]:

@@ -18,13 +18,14 @@ from outvote.certificate.document import weakest
 from outvote.contamination import Contamination
 from outvote.data.arguments import check_choice, per_sample
 from outvote.data.missing import NanPolicy, check_certain, screen
-from outvote.data.rows import Rows, read_sample
+from outvote.data.rows import Rows, read_rows, read_sample
 from outvote.estimate.evidence import HINT, NO_SCALE, premise_of_columns
 from outvote.estimate.levels import agree
 from outvote.estimate.mean import mean_of, vote_on_rows
 from outvote.estimate.ordered import Ordered, implied, order_columns, wrong_values
 from outvote.estimate.request import Allowed, Assumed, NBlocks, Request, per_column
 from outvote.estimate.result import Interval, RobustEstimate
+from outvote.estimate.summary import RowSummary
 from outvote.estimate.voting import Voted, conclude
 from outvote.estimate.weigh import Weighed, contradiction, weigh
 from outvote.votes import Alternative, VoteName
@@ -39,8 +40,8 @@ _REASON_EACH = _REASON + "in each sample those that speak most against it, as ma
 
 
 def difference(
-    a: ArrayLike,
-    b: ArrayLike,
+    a: ArrayLike | RowSummary,
+    b: ArrayLike | RowSummary,
     contamination: Allowed | Literal["auto"] = 0.01,
     confidence: float = 0.95,
     assume: Any = None,
@@ -66,9 +67,9 @@ def difference(
 
     Parameters
     ----------
-    a, b : array-like
-        The two samples: numbers; tables with the same columns, each of which is compared; vectors if there is a
-        `function`. They are not modified.
+    a, b : array-like or RowSummary
+        The two samples, or summaries of them: numbers; tables with the same columns, each of which is compared;
+        vectors if there is a `function`. They are not modified.
     contamination : float, int, tuple or Contamination
         How many rows may be corrupt, of each sample or, as a tuple, one for each. For paired rows: how many pairs
         (a tuple adds up).
@@ -122,8 +123,8 @@ max_contamination
 
 
 def difference_of(
-    a: ArrayLike,
-    b: ArrayLike,
+    a: ArrayLike | RowSummary,
+    b: ArrayLike | RowSummary,
     request: Request,
     *,
     assume: Any = None,
@@ -148,6 +149,10 @@ def difference_of(
     check_choice("counted", counted or "each", Literal["together", "each"])
     if counted == "together" and not request.evidence:
         raise ValueError("counted='together' is for evidence: votes of blocks have a number for each sample")
+    if isinstance(a, RowSummary) or isinstance(b, RowSummary):
+        if paired or function is not None or not request.evidence:
+            raise ValueError("a RowSummary goes by evidence, without paired and function: it has no single rows")
+        return _of_summaries(a, b, request, per_sample("assume", assume, 2), relative=relative, counted=counted)
     plain = function is None and request.evidence
     (of_a, names), (of_b, _) = read_sample(a, "a", booleans=plain), read_sample(b, "b", booleans=plain)
     pair, n_rows = (of_a, of_b), [len(of_a), len(of_b)]
@@ -179,6 +184,38 @@ def difference_of(
     by_blocks = request.with_blocks() if request.by_blocks else request
     task = _Task(pair, tuple(per_column(one, len(functions)) for one in known), functions, relative, family)
     return n_rows, lambda one: task.run(replace(one, vote=by_blocks.vote))
+
+
+def _of_summaries(
+    a: ArrayLike | RowSummary,
+    b: ArrayLike | RowSummary,
+    request: Request,
+    known: Sequence[Any],
+    *,
+    relative: bool,
+    counted: str | None,
+) -> tuple[list[int], Callable[[Request], RobustEstimate]]:
+    """Return the numbers of rows, and what estimates the difference, if one of the samples is a summary."""
+    samples = zip((a, b), "ab", known, strict=True)
+    found = [ordered_rows(x, name, assume, request.nan_policy) for x, name, assume in samples]
+    ordered, assumed = zip(*found, strict=True)
+    return [one.n_rows for one in ordered], lambda one: difference_by_evidence(
+        ordered, assumed, one, relative=relative, counted=counted
+    )
+
+
+def ordered_rows(
+    x: ArrayLike | RowSummary, name: str, assume: Any, nan_policy: NanPolicy
+) -> tuple[Ordered, Assumption | None]:
+    """Return one column of rows, or of a summary, and what is known of it."""
+    if isinstance(x, RowSummary):
+        (known,) = per_column(assume, 1)
+        return x.ordered(known), known
+    rows = read_rows(x, name, booleans=True)
+    if rows.ndim != 1:
+        raise ValueError(f"{name} has shape {rows.shape}: with a RowSummary it must be one column")
+    (known,) = per_column(implied(rows, assume), 1)
+    return order_columns(rows, name, [known], nan_policy)[0], known
 
 
 def _n_columns(a: NDArray[Any], b: NDArray[Any]) -> int:

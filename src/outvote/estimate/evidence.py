@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,8 @@ from outvote.data.missing import ContradictionError, NanPolicy, check_certain
 from outvote.data.rows import Rows
 from outvote.data.tensors import to_host
 from outvote.data.text import count
-from outvote.estimate.ordered import Ordered, as_ordered, plain_average, without_bad_rows, wrong_values
+from outvote.estimate.levels import Brief
+from outvote.estimate.ordered import Ordered, Screened, is_bounded, plain_average, without_bad_rows, wrong_values
 from outvote.estimate.request import Assumed, Request, distinct
 from outvote.estimate.result import WITHOUT_BLOCKS, Histogram, Interval, RobustEstimate, shaped
 from outvote.votes import Ballot, Terms, ballot
@@ -30,6 +31,7 @@ from outvote.votes.evidence import (
     free_interval,
     premise_factor,
     premise_interval,
+    premise_intervals,
     proportion_interval,
     scale_of,
     symmetric_interval,
@@ -39,6 +41,8 @@ Floats = NDArray[np.float64]
 
 #: Columns whose histograms a result keeps.
 _PICTURED = 64
+#: From so many intervals on they are worked out at once, for so many columns at a time.
+_SEVERAL, _TOGETHER = 8, 64
 NO_SCALE = (
     "The rows nearest the median are all equal, so nothing can be read off them: say what is known of the clean rows, "
     "Proportion() for rows of 0 and 1, Bounded(low, high) or FiniteVariance(sd)."
@@ -74,12 +78,8 @@ class OrderedTable:
 
     Attributes
     ----------
-    table : ndarray
-        The rows.
-    bad : ndarray or None
-        Which of them have NaN or infinite values; None if none has.
-    n_bad : int
-        How many rows had such values.
+    read : Screened or None
+        The rows; None if the only column is in order.
     shape : tuple of int
         Shape of the columns.
     names : tuple of str or None
@@ -90,30 +90,34 @@ class OrderedTable:
         The only column, if it is in order.
     """
 
-    table: NDArray[Any]
-    bad: NDArray[np.bool_] | None
-    n_bad: int
+    read: Screened | None
     shape: tuple[int, ...]
     names: tuple[str, ...] | None
     assumed: Assumed
     ready: Ordered | None = None
+    _premises: dict[tuple[int, int, Terms], tuple[float, EvidenceInterval]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, sample: Rows, assumed: Assumed, nan_policy: NanPolicy) -> OrderedTable:
+    def of_sample(cls, sample: Rows, assumed: Assumed, nan_policy: NanPolicy) -> OrderedTable:
         """Apply the NaN policy."""
         table = to_host(sample.values).reshape(len(sample.values), -1)
-        table, _, bad, n_bad = without_bad_rows(table, nan_policy, "x")
-        return cls(table, bad, n_bad, tuple(sample.values.shape[1:]), sample.names, assumed)
+        read = without_bad_rows(table, nan_policy, "x", counting=not any(map(is_bounded, assumed)))
+        return cls(read, tuple(sample.values.shape[1:]), sample.names, assumed)
 
     @classmethod
     def of(cls, column: Ordered, assume: Assumption | None) -> OrderedTable:
         """Return the table of one column that is in order."""
-        return cls(column.column[:, None], None, column.n_bad, (), None, (assume,), column)
+        return cls(None, (), None, (assume,), column)
 
     @property
     def n_rows(self) -> int:
         """How many rows there are."""
-        return len(self.table) if self.ready is None else self.ready.n_rows
+        return self.column(0).n_rows if self.read is None else len(self.read.table)
+
+    @property
+    def n_bad(self) -> int:
+        """How many rows had NaN or infinite values."""
+        return self.column(0).n_bad if self.read is None else self.read.n_bad
 
     def column(self, j: int) -> Ordered:
         """Return a column."""
@@ -124,40 +128,113 @@ class OrderedTable:
         return self.ready or self._column(0)
 
     def _column(self, j: int) -> Ordered:
-        return as_ordered(self.table[:, j], self.bad, self.assumed[j])
+        assert self.read is not None
+        return self.read.column(j, self.assumed[j])
+
+    def prepare(self, asked: Sequence[tuple[int, Terms]]) -> None:
+        """Work out at once, for several numbers of corrupt rows or several columns, what `premise` returns."""
+        which = [j for j, assume in enumerate(self.assumed) if assume is None]
+        for terms in dict.fromkeys(terms for _, terms in asked):
+            if terms.adversary == "adaptive" or terms.alternative != "two-sided":
+                continue
+            for start in range(0, len(which), _TOGETHER):
+                keys, rows = [], []
+                for j in which[start : start + _TOGETHER]:
+                    column = self.column(j)
+                    counts = {most for most, of in asked if of == terms and most >= column.n_found}
+                    for most in sorted(counts):
+                        if column.size(most - column.n_found) == 1:
+                            keys.append((j, most, terms))
+                            rows.append(column.rows(most, adaptive=False))
+                if len(rows) >= _SEVERAL:
+                    sds = [premise_factor(one.n_corrupt / one.n_rows) * one.central_sd() for one in rows]
+                    found = premise_intervals(rows, sds, terms)
+                    pairs = zip(keys, sds, found, strict=True)
+                    self._premises.update({key: (sd, one) for key, sd, one in pairs if not one.empty})
+
+    def premise(self, j: int, rows: SortedRows, terms: Terms) -> tuple[float, EvidenceInterval]:
+        """Return what `premise_of` does for a column."""
+        known = self._premises.get((j, rows.n_corrupt, terms.two_sided))
+        return premise_of(rows, terms) if known is None else known
+
+
+class MeanByEvidence:
+    """Estimates the mean of each column, for any contamination; what does not depend on it is done once.
+
+    Parameters
+    ----------
+    ordered : OrderedTable
+        The columns.
+    parts : int
+        How many results share the confidence.
+    """
+
+    def __init__(self, ordered: OrderedTable, parts: int = 1):
+        self._ordered, self._parts = ordered, parts
+
+    def __call__(self, request: Request) -> RobustEstimate:
+        """Estimate for a known contamination."""
+        return mean_by_evidence(self._ordered, request, request.terms.shared(self._parts))
+
+    def brief(self, request: Request) -> Brief:
+        """Return the numbers alone, of a single column."""
+        if self._ordered.shape:
+            raise ValueError("contamination='auto' estimates one column at a time: pass a single one")
+        terms = request.terms.shared(self._parts)
+        found, _, _ = _found(self._ordered, request, terms, pictures=False)
+        one = found[0].interval
+        ends = {"less": [one.high - one.estimate], "greater": [one.estimate - one.low]}
+        radius = max(ends.get(terms.alternative, [one.estimate - one.low, one.high - one.estimate]))
+        return Brief(one.estimate, one.low, one.high, radius, one.sd, found[0].provenance, "mean", found[0].plain)
 
 
 def mean_by_evidence(ordered: OrderedTable, request: Request, terms: Terms) -> RobustEstimate:
     """Estimate the mean of each column by evidence, for a known contamination."""
+    found, n_corrupt, outside = _found(ordered, request, terms, pictures=len(ordered.assumed) <= _PICTURED)
+    detail = f"{count(outside, 'row')} of x lie outside the bounds: they are corrupt for certain." if outside else ""
+    if len(found) == 1 and ordered.column(0).only_0_and_1:
+        detail = HINT
+    return _written(found, ordered, request, terms, (ordered.n_rows, n_corrupt), detail)
+
+
+def _found(ordered: OrderedTable, request: Request, terms: Terms, *, pictures: bool) -> tuple[list[_Found], int, int]:
+    """Return what is found of each column, how many rows may be corrupt, and how many lie outside of their bounds."""
     n_rows, assumed = ordered.n_rows, ordered.assumed
     n_corrupt, known_bad = request.allowed.count(n_rows), request.found_corrupt(ordered.n_bad)
     check_certain(known_bad, n_corrupt, n_rows, "x has NaN or infinite values")
     found, outside = [], 0
+    if len(assumed) >= _SEVERAL:
+        ordered.prepare([(n_corrupt, terms)])
     for j, assume in enumerate(assumed):
         column = ordered.column(j)
         outside = max(outside, column.n_found - known_bad)
-        found.append(_mean_of_column(column, n_corrupt, assume, request, terms, picture=len(assumed) <= _PICTURED))
-    detail = f"{count(outside, 'row')} of x lie outside the bounds: they are corrupt for certain." if outside else ""
-    if len(assumed) == 1 and ordered.column(0).only_0_and_1:
-        detail = HINT
-    return _written(found, ordered, request, terms, (n_rows, n_corrupt), detail)
+        premise = partial(ordered.premise, j)
+        found.append(_mean_of_column(column, n_corrupt, assume, request, terms, premise, picture=pictures))
+    return found, n_corrupt, outside
 
 
 def _mean_of_column(
-    ordered: Ordered, n_corrupt: int, assume: Assumption | None, request: Request, terms: Terms, *, picture: bool
+    ordered: Ordered,
+    n_corrupt: int,
+    assume: Assumption | None,
+    request: Request,
+    terms: Terms,
+    premise: Callable[[SortedRows, Terms], tuple[float, EvidenceInterval]],
+    *,
+    picture: bool,
 ) -> _Found:
     adaptive, n_found = terms.adversary == "adaptive", ordered.n_found
-    check_certain(n_found, n_corrupt, len(ordered.column), f"x has {wrong_values(ordered, assume)}")
+    check_certain(n_found, n_corrupt, ordered.n_rows, f"x has {wrong_values(ordered, assume)}")
     plain, size = ordered.plain, ordered.size(n_corrupt - n_found)
     if size != 1 and not isinstance(assume, Bounded):  # squares would overflow, or vanish
         known = None if assume is None else assume.scaled(1 / size)
-        one = _mean_of_column(ordered.scaled(1 / size), n_corrupt, known, request, terms, picture=False)
+        one = _mean_of_column(ordered.scaled(1 / size), n_corrupt, known, request, terms, premise_of, picture=False)
         shown = ordered.picture(one.interval.low * size, one.interval.high * size) if picture else None
         return replace(one, interval=one.interval.times(size), plain=plain, picture=shown)
     rows = ordered.rows(n_corrupt, adaptive=adaptive)
     vote, note, provenance = "evidence", "", "certified"
     if assume is None:
-        found, provenance, note = _by_premise(rows, terms)
+        found, provenance, note = _by_premise(rows, terms, premise(rows, terms))
     elif isinstance(assume, FiniteKurtosis) and assume.sd is None:
         found = free_interval(rows, ordered.pairs(n_corrupt, adaptive=adaptive), assume, terms)
         refuse_contradiction(found.sd == 0 or found.empty, rows, assume)
@@ -169,7 +246,7 @@ def _mean_of_column(
         found, vote = symmetric_interval(rows, terms)
         bounded = math.isfinite(found.low) or math.isfinite(found.high)
         provenance, note = ("certified", "") if bounded else ("none", _FEW_SYMMETRIC)
-    elif n_corrupt == 0 and request.vote == "auto" and not isinstance(assume, Bounded):
+    elif n_corrupt == 0 and request.vote == "auto" and not isinstance(assume, Bounded) and ordered.has_rows:
         found, vote = _fixed(ordered.values, assume, terms)
     else:
         found = declared_interval(rows, assume, terms)
@@ -186,9 +263,11 @@ def _mean_of_column(
     return _Found(found, provenance, plain, vote, note, shown)  # type: ignore[arg-type]
 
 
-def _by_premise(rows: SortedRows, terms: Terms) -> tuple[EvidenceInterval, str, str]:
-    """Return the interval for an sd that is read off the rows, with its provenance and a note."""
-    sd, both = premise_of(rows, terms)
+def _by_premise(
+    rows: SortedRows, terms: Terms, premise: tuple[float, EvidenceInterval]
+) -> tuple[EvidenceInterval, str, str]:
+    """Return the interval for an sd that was read off the rows, with its provenance and a note."""
+    sd, both = premise
     if not 0 < sd < math.inf:
         return EvidenceInterval(-math.inf, math.inf, math.nan), "none", NO_SCALE
     return both if terms.alternative == "two-sided" else premise_interval(rows, sd, terms), "conditional", ""

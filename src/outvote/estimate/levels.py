@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,17 +28,53 @@ def level_counts(most: int, *, exact_up_to: int = 0, growth: float = 2.0) -> lis
     return levels
 
 
+class Brief(NamedTuple):
+    """The numbers of an estimate, without what it takes to account for itself."""
+
+    estimate: float
+    low: float
+    high: float
+    radius: float
+    premise_sd: float
+    provenance: str
+    statistic: str
+    plain: float | None
+
+    @classmethod
+    def of(cls, result: RobustEstimate) -> Brief:
+        """Return those of a result."""
+        if np.ndim(result.estimate):
+            raise ValueError("contamination='auto' estimates one column at a time: pass a single one")
+        certificate, (low, high) = result.certificate, result.interval
+        return cls(
+            float(result.estimate),
+            float(low),
+            float(high),
+            float(result.radius),
+            float(np.nanmax(certificate.premise_sd)) if certificate.premise else math.nan,
+            certificate.provenance,
+            result.statistic,
+            None if result.plain_mean is None else float(np.asarray(result.plain_mean)),
+        )
+
+
 def estimate_levels(
     request: Request, levels: Sequence[int], log_delta: float, run: Callable[[Request], RobustEstimate]
-) -> dict[int, RobustEstimate]:
-    """Estimate for each number of corrupt rows, in each sample; leave out numbers that the rows contradict."""
-    found = {}
+) -> tuple[dict[int, Brief], ContradictionError | None]:
+    """Estimate for each number of corrupt rows, in each sample; leave out numbers that the rows contradict.
+
+    Also return how they contradict the last of those.
+    """
+    found, contradiction = {}, None
+    brief = getattr(run, "brief", None) or (lambda asked: Brief.of(run(asked)))
     for level in levels:
         try:
-            found[level] = run(request.at(level, log_delta))
-        except (MoreCorruptRows, ContradictionError):
-            continue
-    return found
+            found[level] = brief(request.at(level, log_delta))
+        except MoreCorruptRows:
+            continue  # the rows themselves say that there are more
+        except ContradictionError as error:  # with so few corrupt rows they contradict the assumption
+            contradiction = error
+    return found, contradiction
 
 
 def agree(request: Request, n_rows: Sequence[int], run: Callable[[Request], RobustEstimate]) -> RobustEstimate:
@@ -52,26 +89,24 @@ def agree(request: Request, n_rows: Sequence[int], run: Callable[[Request], Robu
         return run(request)
     log_delta, most = request.terms.log_delta, request.most.count(min(n_rows))
     levels = level_counts(most)
-    results = estimate_levels(request, levels, log_delta - math.log(len(levels)), run)
+    share = log_delta - math.log(len(levels))
+    results, _ = estimate_levels(request, levels, share, run)
     if not results:
         raise ValueError(f"max_contamination={request.most.amount!r}: more rows than that are corrupt for certain")
-    if any(np.ndim(one.estimate) for one in results.values()):
-        raise ValueError("contamination='auto' estimates one column at a time: pass a single one")
     low, high, chosen = -math.inf, math.inf, max(results)
     for level in sorted(results, reverse=True):
-        ends = results[level].interval
-        lower, upper = max(low, float(ends.low)), min(high, float(ends.high))
+        lower, upper = max(low, results[level].low), min(high, results[level].high)
         if lower > upper:
             break
         low, high, chosen = lower, upper, level
-    widest = _one_premise(results)
-    estimate = min(max(float(results[chosen].estimate), low), high)
+    widest = _one_premise(run(request.at(max(results), share)), results)
+    estimate = min(max(results[chosen].estimate, low), high)
     certificate = replace(
         widest.certificate,
         radius=max(estimate - float(widest.interval.low), float(widest.interval.high) - estimate),
         log_delta=log_delta,
         requested_log_delta=log_delta,
-        levels=tuple((level, 2 * float(one.radius)) for level, one in results.items()),
+        levels=tuple((level, 2 * one.radius) for level, one in results.items()),
         statement="agreement of levels",
     )
     detail = (
@@ -79,15 +114,16 @@ def agree(request: Request, n_rows: Sequence[int], run: Callable[[Request], Robu
         "certificate.levels says how far off the estimate can be for each number of corrupt rows; "
         f"the interval holds for all {most}."
     )
-    interval = Interval(*widest.interval)
-    return replace(results[chosen], estimate=estimate, interval=interval, certificate=certificate, detail=detail)
+    interval, result = Interval(*widest.interval), run(request.at(chosen, share))
+    return replace(result, estimate=estimate, interval=interval, certificate=certificate, detail=detail)
 
 
-def _one_premise(results: dict[int, RobustEstimate]) -> RobustEstimate:
+def _one_premise(widest: RobustEstimate, results: dict[int, Brief]) -> RobustEstimate:
     """Return the result for most corrupt rows, conditional on the smallest sd read off the rows at any level."""
-    widest = results[max(results)]
-    known = [one.certificate for one in results.values() if one.certificate.premise]
-    if not known:
+    known = [one.premise_sd for one in results.values() if math.isfinite(one.premise_sd)]
+    if not known or not widest.certificate.premise:
         return widest
-    least = min(known, key=lambda one: float(np.nanmax(one.premise_sd)))
-    return replace(widest, certificate=replace(widest.certificate, premise=least.premise, premise_sd=least.premise_sd))
+    least = min(known)
+    shrunk = np.minimum(widest.certificate.premise_sd, least)
+    premise = widest.certificate.premise.replace(f"{float(np.max(widest.certificate.premise_sd)):.3g}", f"{least:.3g}")
+    return replace(widest, certificate=replace(widest.certificate, premise=premise, premise_sd=shrunk))

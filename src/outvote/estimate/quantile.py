@@ -21,8 +21,10 @@ from outvote.estimate.levels import agree
 from outvote.estimate.request import Allowed, Request
 from outvote.estimate.result import WITHOUT_BLOCKS, Histogram, Interval, RobustEstimate, placed_like, shaped
 from outvote.estimate.shares import Column, Shares, nan_rows
+from outvote.estimate.summary import RowSummary
 from outvote.votes import Alternative, Terms, VoteName
-from outvote.votes.evidence import Ranks, quantile_ranks, rows_to_bound
+from outvote.votes.evidence import BinnedRows, Ranks, quantile_ranks, rows_to_bound
+from outvote.votes.evidence.bins import Bins
 
 Floats = NDArray[np.float64]
 
@@ -34,7 +36,7 @@ STATEMENT = "rows in order, by exact binomial tails"
 
 
 def quantile(
-    x: ArrayLike,
+    x: ArrayLike | RowSummary,
     q: Any = 0.5,
     contamination: Allowed | Literal["auto"] = 0.01,
     confidence: float = 0.95,
@@ -51,8 +53,9 @@ def quantile(
 
     Parameters
     ----------
-    x : array-like, Series, DataFrame or torch tensor
-        The rows. It is not modified. Infinities are values like others.
+    x : array-like, Series, DataFrame, torch tensor or RowSummary
+        The rows, or a summary of them, whose ends are ends of bins. It is not modified. Infinities are values like
+        others.
     q : float or sequence of float
         Which quantiles, strictly between 0 and 1: 0.5 is the median, [0.5, 0.95] that and the 95th percentile.
     contamination, confidence, alternative, max_contamination
@@ -94,6 +97,8 @@ def quantile(
         contamination, confidence, vote="auto", votes=VoteName, nan_policy=nan_policy, alternative=alternative,
         max_contamination=max_contamination,
     )  # fmt: skip
+    if isinstance(x, RowSummary):
+        return agree(request, [x.n_rows], _of_summary(x, shares, together=simultaneous))
     sample = read_columns(x, "x", axis, flatten=True)
     run = quantile_of(sample, shares, request, simultaneous=simultaneous)
     return placed_like(agree(request, [len(sample.values)], run), x)
@@ -116,6 +121,22 @@ def quantile_of(
     return run
 
 
+def _of_summary(x: RowSummary, shares: Shares, *, together: bool) -> Callable[[Request], RobustEstimate]:
+    """Return what estimates quantiles of the rows of a summary: their ends are ends of bins."""
+    ordered, n_bad = x.ordered(None), x.n_omitted + x.n_found_corrupt
+    rows = ordered.rows(0, adaptive=False)
+    column = (
+        BinnedColumn(np.empty(0), None, x.n_rows, n_bad, rows.bins)
+        if isinstance(rows, BinnedRows)
+        else Column(ordered.clean, None, x.n_rows, n_bad)
+    )
+
+    def run(one: Request) -> RobustEstimate:
+        return _written([_Found.of(column, shares, one, one.terms, together)], shares, one, (), None)
+
+    return run
+
+
 @dataclass(frozen=True, eq=False)
 class _Found:
     """What was found of one column: for each quantile the ranks of the ends, the ends and the estimate."""
@@ -134,15 +155,38 @@ class _Found:
         check_certain(column.n_found, n_corrupt, column.n_rows, "x has NaN")
         ranks = quantile_ranks(column.n_rows, n_corrupt, shares.each, terms, together=together)
         places = [column.places(*one) for one in zip(shares.each, ranks, strict=True)]
-        row = rows_in_order(column.values, [place for one in places for place in one if place is not None])
-        lows = [-math.inf if low is None else row[low] for low, _, _ in places]
-        highs = [math.inf if high is None else row[high] for _, _, high in places]
+        wanted = [place for one in places for place in one if place is not None]
+        row = column.bins_at(wanted) if isinstance(column, BinnedColumn) else rows_in_order(column.values, wanted)
+        low_of, middle_of, high_of = row if isinstance(row, tuple) else (row, row, row)
+        lows = [-math.inf if low is None else low_of[low] for low, _, _ in places]
+        highs = [math.inf if high is None else high_of[high] for _, _, high in places]
         own = terms.shared(len(shares.each)) if together else terms
-        return cls(column, n_corrupt, ranks, lows, [row[middle] for _, middle, _ in places], highs, own)
+        return cls(column, n_corrupt, ranks, lows, [middle_of[middle] for _, middle, _ in places], highs, own)
 
     @property
     def picture(self) -> Histogram:
-        return Histogram.counted(self.column.values, self.lows + self.highs)
+        ends = self.lows + self.highs
+        if isinstance(self.column, BinnedColumn):
+            return Histogram.of_bins(self.column.bins, min(ends), max(ends))
+        return Histogram.counted(self.column.values, ends)
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedColumn(Column):
+    """The rows of a summary: they are counted in bins."""
+
+    bins: Bins
+
+    @property
+    def n_values(self) -> int:
+        """How many rows are values."""
+        return self.bins.n_rows
+
+    def bins_at(self, places: list[int]) -> tuple[dict[int, float], ...]:
+        """Return the lower ends, the means and the upper ends of the bins of the rows at some places."""
+        at = {place: self.bins.at(place) for place in places}
+        arrays = (self.bins.low, self.bins.mean, self.bins.high)
+        return tuple({place: float(array[where]) for place, where in at.items()} for array in arrays)
 
 
 def rows_in_order(values: NDArray[Any], places: list[int]) -> dict[int, float]:
@@ -252,5 +296,5 @@ def _reason(found: _Found, shares: Shares) -> str:
     for name, ranks in list(zip(shares.names, found.ranks, strict=True))[:6]:
         ends = [f"row {spaced(rank)} from {side}" for rank, side in zip(ranks, ("below", "above"), strict=True) if rank]
         if ends:
-            lines.append(f"{name}: {' and '.join(ends)}, of {spaced(len(found.column.values))} rows.")
+            lines.append(f"{name}: {' and '.join(ends)}, of {spaced(found.column.n_values)} rows.")
     return "\n".join(lines)

@@ -14,14 +14,14 @@ from outvote.blocks.partition import Rng
 from outvote.certificate.document import PROVENANCES
 from outvote.contamination import Adversary, Contamination
 from outvote.data.arguments import check_choice, is_whole
-from outvote.data.missing import ContradictionError, MoreCorruptRows
 from outvote.data.rows import Rows, read_rows
 from outvote.estimate.difference import difference_of
-from outvote.estimate.levels import level_counts
-from outvote.estimate.mean import mean_of
+from outvote.estimate.levels import Brief, estimate_levels, level_counts
+from outvote.estimate.mean import mean_of, mean_of_summary
 from outvote.estimate.ordered import implied
 from outvote.estimate.request import Request, largest_contamination, per_column
 from outvote.estimate.result import RobustEstimate
+from outvote.estimate.summary import RowSummary
 from outvote.votes import VoteName
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Sensitivity:
 
 
 def sensitivity(
-    *samples: ArrayLike,
+    *samples: ArrayLike | RowSummary,
     levels: Sequence[int] | None = None,
     max_contamination: float = 0.25,
     adversary: Adversary = "oblivious",
@@ -101,7 +101,7 @@ def sensitivity(
 
     Parameters
     ----------
-    *samples : array-like
+    *samples : array-like or RowSummary
         One sample, for its mean, or two, for mean(b) - mean(a).
     levels : sequence of int, optional
         Corrupt rows to assume, in each sample; by default 0, 1, 2, 4, … up to `max_contamination`.
@@ -135,48 +135,51 @@ def sensitivity(
         raise TypeError(f"sensitivity takes one sample or two, not {len(samples)}")
     check_choice("adversary", adversary, Adversary)
     names = ("x",) if len(samples) == 1 else ("a", "b")
-    rows = [read_rows(sample, name, booleans=True) for sample, name in zip(samples, names, strict=True)]
+    rows: list[Any] = [
+        one if isinstance(one, RowSummary) else read_rows(one, name, booleans=True)
+        for one, name in zip(samples, names, strict=True)
+    ]
     for sample, name in zip(rows, names, strict=True):
-        if sample.ndim != 1:
+        if not isinstance(sample, RowSummary) and sample.ndim != 1:
             raise ValueError(f"{name} has shape {sample.shape}: sensitivity takes one column at a time")
     for fixed in ("contamination", "axis", "simultaneous"):
         if fixed in options:
             raise TypeError(f"{fixed}={options[fixed]!r} does not go with sensitivity, which varies the contamination")
-    n_rows = tuple(map(len, rows))
+    n_rows = tuple(one.n_rows if isinstance(one, RowSummary) else len(one) for one in rows)
     most = largest_contamination(max_contamination).count(min(n_rows))
     wanted = level_counts(most) if levels is None else _counts(levels)
     request, run = _prepared(rows, adversary, rng, options)
-    found: dict[int, RobustEstimate] = {}
-    contradiction: ContradictionError | None = None
-    for level in wanted:
-        try:
-            found[level] = run(request.at(level, request.terms.log_delta))
-        except MoreCorruptRows:
-            continue  # the rows themselves say that there are more
-        except ContradictionError as error:  # with so few corrupt rows they contradict the assumption
-            contradiction = error
+    found, contradiction = estimate_levels(request, wanted, request.terms.log_delta, run)
     if not found and contradiction is not None:
         raise contradiction
     if not found:
         raise ValueError(f"levels={wanted!r}: more rows than that are corrupt for certain")
     results = list(found.values())
-    plains = [float(np.nanmean(sample, dtype=np.float64)) for sample in rows]
+    estimates, lows, highs, radii, sds, provenances, _, _ = zip(*results, strict=True)
     return Sensitivity(
         n_corrupt=np.array(list(found)),
-        estimate=np.array([float(r.estimate) for r in results]),
-        low=np.array([float(r.interval.low) for r in results]),
-        high=np.array([float(r.interval.high) for r in results]),
-        radius=np.array([float(r.radius) for r in results]),
-        provenance=max((r.certificate.provenance for r in results), key=PROVENANCES.index),
+        estimate=np.array(estimates),
+        low=np.array(lows),
+        high=np.array(highs),
+        radius=np.array(radii),
+        provenance=max(provenances, key=PROVENANCES.index),
         n_rows=n_rows[0] if len(n_rows) == 1 else n_rows,
         statistic=results[0].statistic,
-        plain=plains[0] if len(plains) == 1 else plains[1] - plains[0],
-        premise_sd=np.array([float(np.max(r.certificate.premise_sd)) for r in results]),
+        plain=_plain(results[0], rows),
+        premise_sd=np.array(sds),
     )
 
 
+def _plain(result: Brief, rows: Sequence[Any]) -> float:
+    """Return the plain estimate: that of a result, or worked out where blocks voted."""
+    if result.plain is not None and math.isfinite(result.plain):
+        return result.plain
+    plains = [float(np.nanmean(sample, dtype=np.float64)) for sample in rows]
+    return plains[0] if len(plains) == 1 else plains[1] - plains[0]
+
+
 def _prepared(
-    rows: Sequence[NDArray[Any]], adversary: Adversary, rng: Rng, options: dict[str, Any]
+    rows: Sequence[Any], adversary: Adversary, rng: Rng, options: dict[str, Any]
 ) -> tuple[Request, Callable[[Request], RobustEstimate]]:
     """Read the options of `mean`, or of `difference`, and put the rows in order once."""
     of_request = ("confidence", "vote", "n_blocks", "partition", "remainder", "nan_policy", "alternative")
@@ -193,6 +196,8 @@ def _prepared(
     )  # fmt: skip
     if len(rows) == 1:
         assume = known.get("assume")
+        if isinstance(rows[0], RowSummary):
+            return request, mean_of_summary(rows[0], assume, request)
         assumed = per_column(implied(rows[0], assume) if request.evidence else assume, 1)
         return request, mean_of(Rows(rows[0], None), assumed, request)
     if request.evidence and n_samples == 2:

@@ -95,9 +95,14 @@ class Column:
     n_bad: int
 
     @property
+    def n_values(self) -> int:
+        """How many rows are values."""
+        return len(self.values)
+
+    @property
     def n_found(self) -> int:
         """How many rows are corrupt for certain."""
-        return self.n_rows - len(self.values)
+        return self.n_rows - self.n_values
 
     @classmethod
     def read(cls, column: NDArray[Any], nan_policy: NanPolicy, name: str) -> Column:
@@ -119,11 +124,11 @@ class Column:
 
     def estimate_rank(self, share: Fraction) -> int:
         """Return the rank of the sample quantile, the smallest row that a share q of them does not exceed: ⌈q·n⌉."""
-        return math.ceil(share * len(self.values))
+        return math.ceil(share * self.n_values)
 
     def places(self, share: Fraction, ranks: Ranks) -> tuple[int | None, int, int | None]:
         """Return where low end, estimate and high end stand among the rows in order, from 0 on; None for no end."""
-        n = len(self.values)
+        n = self.n_values
         low, high = ranks.low - 1, n - ranks.high
         # With a confidence below one half an end may pass the sample quantile.
         middle = min(max(self.estimate_rank(share) - 1, low), high if ranks.high else n - 1)

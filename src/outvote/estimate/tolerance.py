@@ -4,154 +4,38 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outvote.assumptions import Assumption, Bounded, one_assumption
+from outvote.assumptions import Assumption, Bounded
 from outvote.blocks.partition import Rng, seed_of
-from outvote.blocks.plan import RowPlan
 from outvote.contamination import Adversary, Contamination
 from outvote.data.arguments import check_choice, log_delta_of, per_sample
 from outvote.data.missing import ContradictionError, MoreCorruptRows
 from outvote.data.rows import read_rows
-from outvote.data.text import count, rounded, spaced, with_radius
 from outvote.estimate.curve import Side, curve
-from outvote.estimate.difference import difference, difference_by_evidence
+from outvote.estimate.difference import difference, difference_by_evidence, ordered_rows
 from outvote.estimate.evidence import OrderedTable, mean_by_evidence
 from outvote.estimate.mean import vote_of_blocks
-from outvote.estimate.ordered import Ordered, implied, order_columns
+from outvote.estimate.ordered import Ordered
 from outvote.estimate.quantile_claim import QuantileClaim, weigh_quantile_claim
 from outvote.estimate.request import Allowed, Request
 from outvote.estimate.result import RobustEstimate
+from outvote.estimate.summary import RowSummary
+from outvote.estimate.tolerance_result import Later, Tolerance
 from outvote.estimate.weigh import weigh
 from outvote.votes import Terms, VoteName
 
 _CLAIM = re.compile(r"\s*(mean|difference)\s*(<=|>=|<|>)\s*([-+0-9.eE]+)\s*")
 
 
-@dataclass(frozen=True, repr=False)
-class Tolerance:
-    """How many corrupt rows a conclusion survives.
-
-    Attributes
-    ----------
-    rows : int or None
-        The conclusion stands for every number of corrupt rows up to this one, in all samples together; None if it
-        does not stand even when no row is corrupt.
-    n_rows : int
-        Rows in all samples together.
-    claim : str
-        The conclusion.
-    confidence : float
-        With this probability the sentence is true, however many rows are corrupt.
-    estimate : RobustEstimate
-        The estimate for the contamination that was assumed; with votes of blocks, when no row is corrupt.
-    deciding : tuple
-        The positions in the input of the rows that speak most for the conclusion, strongest first: it rests on them.
-        For two samples pairs of the sample (0 or 1) and the position. Of a quantile the rows on the claim's side
-        nearest the bound. Empty if the conclusion does not stand.
-    premise : str
-        What must be true of the clean rows, in words, if an sd was read off them.
-    largest_sd : float or tuple of float
-        The largest sd of clean rows, of each sample, at which the conclusion stands with as many corrupt rows as were
-        assumed; NaN if sds were declared, or it does not stand with so many.
-    """
-
-    rows: int | None
-    n_rows: int
-    claim: str
-    confidence: float
-    estimate: RobustEstimate
-    deciding: tuple[Any, ...] = ()
-    premise: str = ""
-    largest_sd: float | tuple[float, ...] = math.nan
-
-    @property
-    def stands(self) -> bool:
-        """Whether the conclusion stands when no row is corrupt."""
-        return self.rows is not None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers and strings, ready for JSON."""
-        largest = [sd if math.isfinite(sd) else None for sd in np.atleast_1d(self.largest_sd).tolist()]
-        return {
-            "rows": self.rows,
-            "n_rows": self.n_rows,
-            "claim": self.claim,
-            "confidence": self.confidence,
-            "sentence": str(self),
-            "deciding": [list(one) if isinstance(one, tuple) else one for one in self.deciding],
-            "premise": self.premise or None,
-            "largest_sd": largest if len(largest) > 1 else largest[0],
-            "estimate": self.estimate.to_dict(),
-        }
-
-    def sentence(self, deciding: int = 0) -> str:
-        """Say what stands, and until when; list so many of the deciding rows."""
-        value, grounds = float(self.estimate.estimate), self._grounds()
-        found = f"{self.claim}: it is {self._size(value)}"
-        if self.claim in ("difference > 0", "difference < 0"):
-            winner, loser = ("B", "A") if self.claim == "difference > 0" else ("A", "B")
-            found = f"{winner} beats {loser} by {self._size(value if winner == 'B' else -value)}"
-        total = spaced(self.n_rows)
-        if self.rows is None:
-            return f"These {total} rows do not settle whether {self.claim}, even if none is corrupt{grounds}."
-        text = f"{found}; this stands unless more than {spaced(self.rows)} of the {total} rows are corrupt{grounds}."
-        if self.rows < self._assumed:
-            text = (
-                f"Whether {self.claim} is not settled if {spaced(self._assumed)} of the {total} rows may be corrupt; "
-                f"it stands if no more than {spaced(self.rows)} are{grounds}."
-            )
-        if deciding and self.deciding:
-            shown = ", ".join(map(_named_row, self.deciding[:deciding]))
-            text += f" The rows that decide: {shown}{', …' if len(self.deciding) > deciding else ''}."
-        return text
-
-    @property
-    def _assumed(self) -> int:
-        """How many corrupt rows the estimate allows for."""
-        plan = self.estimate.plan
-        return plan.withstands if isinstance(plan, RowPlan) else 0
-
-    def _size(self, value: float) -> str:
-        if self.estimate.plan.vote != "order":
-            return with_radius(value, float(self.estimate.radius))
-        low, high = (float(end) for end in self.estimate.interval)
-        half = (high - low) / 2
-        known = [
-            f"{word} {rounded(end, half)}"
-            for end, word in ((low, "at least"), (high, "at most"))
-            if abs(end) < math.inf
-        ]
-        ends = f"{rounded(low, half)} to {rounded(high, half)}" if len(known) == 2 else "".join(known)
-        return f"{rounded(value, half)} ({ends})" if ends else rounded(value, None)
-
-    def _grounds(self) -> str:
-        grounds = "" if self.estimate.certificate.adversary == "oblivious" else ", even by someone who saw the others"
-        if not self.premise:
-            return grounds + (" (plug-in)" if self.estimate.certificate.provenance == "plug-in" else "")
-        largest = [f"{sd:.3g}" for sd in np.atleast_1d(self.largest_sd).tolist() if math.isfinite(sd)]
-        until = f"; with {count(self._assumed, 'corrupt row')} up to {' and '.join(largest)}" if largest else ""
-        return f"{grounds} (if {self.premise}{until})"
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        return self.sentence()
-
-
-def _named_row(row: int | tuple[int, int]) -> str:
-    return f"{'AB'[row[0]]}[{row[1]}]" if isinstance(row, tuple) else str(row)
-
-
 def tolerance(
-    *samples: ArrayLike,
+    *samples: ArrayLike | RowSummary,
     claim: str | None = None,
     confidence: float = 0.95,
     assume: Any = None,
@@ -166,7 +50,7 @@ def tolerance(
 
     Parameters
     ----------
-    *samples : array-like
+    *samples : array-like or RowSummary
         One sample and a `claim` about its mean or a quantile, or two samples a and b, whose means are compared.
     claim : str, optional
         ``"mean > 0"``, ``"mean < 12.5"``; ``"p99 < 300"``, ``"median > 3"``, which need no `assume`; for two samples
@@ -213,19 +97,13 @@ def tolerance(
     >>> print(ov.tolerance(rng.exponential(50, size=10_000), claim="p99 < 260"))
     p99 < 260: it is 223 (188 to 234); this stands unless more than 3 455 of the 10 000 rows are corrupt.
     """
-    names = ("x",) if len(samples) == 1 else tuple(f"sample {s + 1}" for s in range(len(samples)))
-    rows = [read_rows(sample, name, booleans=True) for sample, name in zip(samples, names, strict=True)]
-    for sample, name in zip(rows, names, strict=True):
-        if sample.ndim != 1:
-            raise ValueError(f"{name} has shape {sample.shape}: tolerance takes one column at a time")
-    for fixed in ("alternative", "axis", "simultaneous", "relative", "function"):
-        if fixed in options:
-            raise TypeError(f"{fixed}={options[fixed]!r} does not go with tolerance: state the conclusion as a claim")
-    for name in options:
-        if name not in ("nan_policy", "n_blocks", "partition", "remainder"):
-            raise TypeError(f"tolerance has no argument {name!r}: see help(outvote.tolerance)")
+    rows = _read(samples)
+    summaries = any(isinstance(one, RowSummary) for one in rows)
+    _check_options(options)
     adversary = _adversary(adversary, contamination)
     about_quantile = QuantileClaim.read(claim)
+    if summaries and (paired or about_quantile is not None):
+        raise ValueError("a RowSummary has no single rows: leave out paired, and state a claim about the mean")
     if about_quantile is not None:
         if paired or len(rows) != 1 or assume is not None or vote not in ("auto", "evidence"):
             raise ValueError(
@@ -246,9 +124,11 @@ def tolerance(
     )
     request = Request.read(contamination, confidence, vote=vote, votes=VoteName, n_samples=len(rows), **options)
     if request.evidence:
-        declared = map(implied, rows, per_sample("assume", assume, len(rows)))
-        known = [None if one is None else one_assumption(one) for one in declared]
-        return _by_evidence(rows, known, request, terms, sign, bound, text, paired=paired)
+        parts = zip(rows, _names(len(rows)), per_sample("assume", assume, len(rows)), strict=True)
+        ordered, known = zip(*(ordered_rows(*part, request.nan_policy) for part in parts), strict=True)
+        return _by_evidence(ordered, known, request, terms, sign, bound, text, paired=paired)
+    if summaries:
+        raise ValueError("a RowSummary goes by evidence: leave out vote, n_blocks, partition and remainder")
     vote = request.with_blocks().vote if request.by_blocks else vote
     settings = {"assume": assume, "vote": vote, "rng": seed_of(rng), **options}
     sides = sample_sides(rows, confidence, adversary, settings, sign=sign)
@@ -261,6 +141,31 @@ def tolerance(
         text = text.replace("?", ">" if sign > 0 else "<")
     stands = found.stands if found.sign == sign else None
     return Tolerance(stands, found.n_rows, text, confidence, first)
+
+
+def _names(n_samples: int) -> tuple[str, ...]:
+    """Return what the samples are called in messages."""
+    return ("x",) if n_samples == 1 else tuple(f"sample {s + 1}" for s in range(n_samples))
+
+
+def _read(samples: Sequence[Any]) -> list[Any]:
+    """Read each sample, one column; a summary stays what it is."""
+    rows: list[Any] = []
+    for sample, name in zip(samples, _names(len(samples)), strict=True):
+        rows.append(sample if isinstance(sample, RowSummary) else read_rows(sample, name, booleans=True))
+        if not isinstance(sample, RowSummary) and rows[-1].ndim != 1:
+            raise ValueError(f"{name} has shape {rows[-1].shape}: tolerance takes one column at a time")
+    return rows
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Refuse options that there are not."""
+    for fixed in ("alternative", "axis", "simultaneous", "relative", "function"):
+        if fixed in options:
+            raise TypeError(f"{fixed}={options[fixed]!r} does not go with tolerance: state the conclusion as a claim")
+    for name in options:
+        if name not in ("nan_policy", "n_blocks", "partition", "remainder"):
+            raise TypeError(f"tolerance has no argument {name!r}: see help(outvote.tolerance)")
 
 
 def _adversary(adversary: Adversary, contamination: Any) -> Adversary:
@@ -298,7 +203,7 @@ def _of_quantile(
 
 
 def _by_evidence(
-    rows: Sequence[NDArray[Any]],
+    ordered: Sequence[Ordered],
     assumed: Sequence[Assumption | None],
     request: Request,
     terms: Terms,
@@ -310,9 +215,6 @@ def _by_evidence(
 ) -> Tolerance:
     """Count the rows by evidence, which is nested in their number."""
     allowed = Contamination(request.allowed.amount, terms.adversary)
-    names = ("x",) if len(rows) == 1 else ("sample 1", "sample 2")
-    parts = zip(rows, names, assumed, strict=True)
-    ordered = [order_columns(x, name, [assume], request.nan_policy)[0] for x, name, assume in parts]
     weighed = weigh(ordered, assumed, allowed, terms)
     assumed_rows = max(sum(weighed.counts), weighed.certain)
     likely = 1 if weighed.plain >= bound else -1
@@ -320,10 +222,12 @@ def _by_evidence(
     sign = max(stands, key=lambda one: (stands[one] is not None, stands[one] or 0))
     rows_found = stands[sign]
     estimate = _shown(ordered, assumed, request, terms, paired=paired)
-    deciding: list[Any] = []
+    deciding: Sequence[Any] = ()
     largest: float | tuple[float, ...] = math.nan
     if rows_found is not None:
-        deciding = weighed.deciding(bound, sign, rows_found + 1)
+        if all(one.has_rows for one in ordered):
+            find = partial(weighed.deciding, bound, sign, rows_found + 1)
+            deciding = Later(find if len(ordered) == 2 else lambda: [position for _, position in find()])
         if weighed.conditional and rows_found >= assumed_rows:
             sds = weighed.largest_premise(bound, sign, assumed_rows)
             largest = sds[0] if len(sds) == 1 else sds
@@ -333,7 +237,7 @@ def _by_evidence(
         text.replace("?", ">" if sign > 0 else "<"),
         math.exp(math.log1p(-math.exp(terms.log_delta))),
         estimate,
-        tuple(deciding if len(rows) == 2 else (position for _, position in deciding)),
+        deciding,
         weighed.premise(),
         largest,
     )
@@ -343,7 +247,7 @@ def _shown(
     ordered: Sequence[Ordered], assumed: Sequence[Assumption | None], request: Request, terms: Terms, *, paired: bool
 ) -> RobustEstimate:
     """Estimate for the contamination that was assumed, or for as many rows as the rows themselves ask for."""
-    two_sided, n_rows = terms.two_sided, [len(one.column) for one in ordered]
+    two_sided, n_rows = terms.two_sided, [one.n_rows for one in ordered]
     least = max(Contamination(request.allowed.amount).counts(n_rows))
     allowed = Contamination(request.allowed.amount, terms.adversary)
     while True:

@@ -18,6 +18,7 @@ from outvote.votes import Alternative, Terms
 from outvote.votes.evidence import EvidenceInterval, Sample, Tally, difference_interval
 from outvote.votes.evidence.factors import factors_for, variance_factors
 from outvote.votes.evidence.two_samples import strongest_pair
+from outvote.votes.roots import falling_root
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +56,7 @@ class Weighed:
     @property
     def n_rows(self) -> int:
         """How many rows there are."""
-        return sum(len(one.column) for one in self.ordered)
+        return sum(one.n_rows for one in self.ordered)
 
     @property
     def n_omitted(self) -> int:
@@ -118,33 +119,46 @@ class Weighed:
 
     def clear_of(self, count: int, bound: float, sign: int) -> bool:
         """Return whether the claim that the value is above the bound (sign 1), or below it, stands for so many rows."""
-        found = self.interval(count, only=sign, beyond=bound)
-        if found.empty:  # with so few corrupt rows nothing fits: they contradict what is declared
-            return True
-        return found.low > bound if sign > 0 else found.high < bound
+        return self.margin(count, bound, sign) > 0
 
     def stands(self, bound: float, sign: int, start: int) -> int | None:
         """Return the largest number of corrupt rows for which the claim stands, from `start` on; None if it does not.
 
         What evidence leaves is nested in the number of corrupt rows, so that a claim stands for all smaller ones, too.
         """
-        if not self.clear_of(start, bound, sign):
+        above = self.margin(start, bound, sign)
+        if not above > 0:
             return None
-        low, high, step = start, self.most + 1, max(sum(self.counts), 16)
+        low, high, step, below = start, self.most + 1, max(sum(self.counts), 16), math.nan
         while low + step < high:  # most conclusions fall long before half of the rows
-            if not self.clear_of(low + step, bound, sign):
-                high = low + step
+            margin = self.margin(low + step, bound, sign)
+            if not margin > 0:
+                high, below = low + step, margin
                 break
-            low, step = low + step, 2 * step
+            low, step, above = low + step, 2 * step, margin
+        if len(self.samples) == 1 and math.isfinite(above - below):  # its end is known, and moves steadily
+
+            def stands(at: float) -> float:
+                margin = self.margin(int(at), bound, sign)
+                return margin if margin > 0 else min(margin, -1e-300)
+
+            return int(falling_root(stands, low, high, above, min(below, -1e-300), 0.5)[0])
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self.clear_of(middle, bound, sign) else (low, middle)
         return low
 
+    def margin(self, count: int, bound: float, sign: int) -> float:
+        """Return by how much the claim is clear of the bound if so many rows are corrupt: above 0 if it stands."""
+        found = self.interval(count, only=sign, beyond=bound)
+        if found.empty:  # with so few corrupt rows nothing fits: they contradict what is declared
+            return math.inf
+        return found.low - bound if sign > 0 else bound - found.high
+
     @property
     def most(self) -> int:
         """The largest number of corrupt rows that leaves the clean rows of each sample in the majority."""
-        return min((len(one.column) - 1) // 2 for one in self.ordered)
+        return min((one.n_rows - 1) // 2 for one in self.ordered)
 
     def scaled_premise(self, factor: float) -> Weighed:
         """Return the same with every sd that was read off the rows multiplied by a number."""
@@ -153,12 +167,19 @@ class Weighed:
 
     def largest_premise(self, bound: float, sign: int, count: int) -> tuple[float, ...]:
         """Return the largest sds, in the ratio of the premises, at which the claim stands for so many corrupt rows."""
-        low, high = 1.0, 2.0
-        while self.scaled_premise(high).clear_of(count, bound, sign):
-            low, high = high, 2 * high
+        low, high, above = 1.0, 2.0, math.inf
+        while (below := self.scaled_premise(high).margin(count, bound, sign)) > 0:
+            low, high, above = high, 2 * high, below
             if high > 1e6:
                 return tuple(math.inf for _ in self.samples)
-        while high > low * _SD_RATIO:
+        if len(self.samples) == 1:
+
+            def clear(at: float) -> float:
+                return self.scaled_premise(math.exp(at)).margin(count, bound, sign)
+
+            low, high = (math.log(one) for one in (low, high))
+            low = math.exp(falling_root(clear, low, high, above, below, math.log(_SD_RATIO))[0])
+        while len(self.samples) == 2 and high > low * _SD_RATIO:
             middle = math.sqrt(low * high)
             low, high = (middle, high) if self.scaled_premise(middle).clear_of(count, bound, sign) else (low, middle)
         return tuple(low * sd for sd in self.sds)
@@ -172,7 +193,13 @@ class Weighed:
         flat = np.concatenate(logs)
         sample = np.repeat(np.arange(len(logs)), [len(one) for one in logs])
         where = np.concatenate([one.positions for one in self.ordered])
-        order = np.argsort(-flat, kind="stable")[:count]
+        if count < len(flat):
+            # All rows at least as strong as the last of these: among equal ones the first come first.
+            least = np.partition(flat, len(flat) - count)[len(flat) - count]
+            some = np.flatnonzero(flat >= least)
+        else:
+            some = np.arange(len(flat))
+        order = some[np.argsort(-flat[some], kind="stable")[:count]]
         return [(int(sample[i]), int(where[i])) for i in order if flat[i] > 0]
 
     def _logs(self, bound: float, sign: int, count: int) -> list[Floats]:
@@ -221,7 +248,7 @@ def weigh(
     relative: bool = False,
 ) -> Weighed:
     """Prepare one sample or two, and read an sd off the rows where none is declared."""
-    counts, adaptive = allowed.counts([len(one.column) for one in ordered]), terms.adversary == "adaptive"
+    counts, adaptive = allowed.counts([one.n_rows for one in ordered]), terms.adversary == "adaptive"
     sizes = [one.size(max(m - one.n_found, 0)) for one, m in zip(ordered, counts, strict=True)]
     unit = max(sizes, key=lambda size: (size != 1, size))
     samples = []

@@ -89,6 +89,12 @@ class EagerEngine(Engine):
             values = np.column_stack([numbers_of(self._frame[name][part]) for name in query.columns])
             yield low, values, [labels_of(self._frame[name][part], name) for name in query.by]
 
+    def columns(self, query: Query) -> tuple[list[NDArray[np.float64]], list[NDArray[Any]]]:
+        """Return the columns as floats, NULL as NaN, and the keys."""
+        check_kinds(self._schema, query)
+        values = [numbers_of(self._frame[name]) for name in query.columns]
+        return values, [labels_of(self._frame[name], name) for name in query.by]
+
     def tally(self, query: Query) -> dict[Key, Tally]:
         """Count the rows of each group."""
         return add_tallies(tallied(values, keys) for _, values, keys in self._chunks(query))

@@ -15,27 +15,29 @@ from outvote.contamination import Adversary
 from outvote.data.arguments import per_sample
 from outvote.data.columns import refuse_all_text, refuse_text
 from outvote.data.files import check_name
-from outvote.data.missing import NanPolicy, check_certain
+from outvote.data.missing import NanPolicy
 from outvote.estimate.block_values import voters
 from outvote.estimate.difference import subtract
 from outvote.estimate.request import Allowed, Assumed, NBlocks, Request, per_column
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.scales import SpreadOfValues
 from outvote.estimate.summary import BlockSummary, conclude_summary, vote_on_summary
-from outvote.estimate.tolerance import Tolerance, tolerance
+from outvote.estimate.tolerance import tolerance
+from outvote.estimate.tolerance_result import Tolerance
 from outvote.estimate.u_statistic import kernel_assumptions
 from outvote.estimate.voting import Part, conclude
 from outvote.estimate.voting import vote as let_vote
 from outvote.kernels import Kernel, kernel_of
 from outvote.kernels.variance import VARIANCE
 from outvote.tables.engine import ANSWER, Engine, Key, Query, Tally, samples_of
+from outvote.tables.evidence import MEAN_ANSWER, mean_by_evidence, usable_columns
+from outvote.tables.frames import EagerEngine
 from outvote.tables.labels import check_one_name, column_names, sortable, two_labels
+from outvote.tables.plans import check_found, completed, plan_for, plans_of, usable
 from outvote.tables.quantiles import QUANTILE_ANSWER, quantile_request, quantile_table, rows_by_group
-from outvote.votes import Alternative, Terms
+from outvote.votes import Alternative, Terms, VoteName
 
 _HEADS = tuple(ANSWER)[1:]
-#: The largest number of blocks that is chosen, because several copies of their sums must fit into memory.
-MOST_BLOCKS = 1_000_001
 
 
 class Scan:
@@ -60,7 +62,7 @@ class Scan:
         assume: Any = None,
         rng: Rng = None,
         *,
-        vote: str = "median",
+        vote: str | None = None,
         n_blocks: NBlocks = "auto",
         nan_policy: NanPolicy = "raise",
         alternative: Alternative = "two-sided",
@@ -74,16 +76,34 @@ class Scan:
             The columns to average. A row is used if it has a number in each of these columns.
         by : str or sequence of str, optional
             Keys: one answer for each group. `contamination` and `confidence` apply to each group.
-        contamination, confidence, assume, rng, vote, n_blocks, nan_policy, alternative, simultaneous
-            As for `outvote.mean`; NULL is NaN, and "auto" means 1 000 001 blocks at most.
+        contamination, confidence, assume, rng, n_blocks, nan_policy, alternative, simultaneous
+            As for `outvote.mean`; NULL is NaN, and n_blocks="auto" means 1 000 001 blocks at most.
+        vote : str, optional
+            As for `outvote.mean`. By default a frame in memory goes by evidence, as "auto" there does, unless
+            `n_blocks` is given; elsewhere blocks vote by their median, and "auto" is the vote with the smallest radius.
 
         Returns
         -------
         RobustEstimate, or a table of the kind the data came in
-            With `by` a table, sorted by the keys: the keys, estimate, low, high, radius, provenance, n, blocks,
-            survives (how many corrupt rows the vote allows for), and a note that gives the reason if there is no
-            answer or no radius. Several columns have one line each, with the name in `column`.
+            With `by` a table, sorted by the keys. By evidence: the keys, estimate, low, high, n, corrupt (rows allowed
+            for), provenance, premise_sd (the largest sd of clean rows that it holds for, if it was read off the rows),
+            and a note that gives the reason if there is no answer. By blocks: the keys, estimate, low, high, radius,
+            provenance, n, blocks, survives (how many corrupt rows the vote allows for) and a note. Several columns have
+            one line each, with the name in `column`.
         """
+        if self._by_evidence(vote, n_blocks):
+            query = self._query(column, by, MEAN_ANSWER)
+            request = Request.read(
+                contamination, confidence, vote="auto", votes=VoteName, nan_policy=nan_policy, alternative=alternative,
+                rng=rng,
+            )  # fmt: skip
+            assumed = per_column(assume, len(query.columns))
+            values = usable_columns(self._engine.columns(query), nan_policy)  # type: ignore[attr-defined]
+            if values is None:  # what is wrong is said as for other engines
+                self._checked(query, request)
+            one = isinstance(column, str)
+            return mean_by_evidence(self._engine, query, values, request, assumed, one=one, simultaneous=simultaneous)
+        vote = vote or "median"
         query = self._query(column, by)
         request = _request(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks)
         assumed = per_column(assume, len(query.columns))
@@ -95,7 +115,7 @@ class Scan:
             if isinstance(plan, str):
                 found[key] = plan
                 continue
-            summary = _completed(summaries[key], tallies[key], request)
+            summary = completed(summaries[key], tallies[key], request)
             summary.shape = () if one_column else (len(query.columns),)
             summary.names = None if one_column else query.columns
             found[key] = conclude_summary(summary, request, plan, assumed, terms, self._hash_note().strip())
@@ -103,7 +123,7 @@ class Scan:
             answer = found[()]
             assert isinstance(answer, RobustEstimate)
             return answer
-        rows = {key: _usable(tally, request) for key, tally in tallies.items()}
+        rows = {key: usable(tally, request) for key, tally in tallies.items()}
         return self._table(query, found, rows, None if one_column else query.columns)
 
     def difference(
@@ -144,17 +164,17 @@ class Scan:
         terms = replace(terms, alternative="two-sided") if relative else terms
         tallies = self._checked(query, request)
         labels = two_labels(tallies, by, a, b)
-        sizes = [_usable(tallies[label], request) for label in labels]
+        sizes = [usable(tallies[label], request) for label in labels]
         for label, size in zip(labels, sizes, strict=True):
             if size == 0:
                 raise ValueError(f"{by}={label!r} has no usable rows: at least one row is needed")
         request.allowed.counts(sizes)
-        plans = [_plan(request, size, one, terms, s) for s, (size, one) in enumerate(zip(sizes, known, strict=True))]
+        plans = [plan_for(request, size, one, terms, s) for s, (size, one) in enumerate(zip(sizes, known, strict=True))]
         blocks = {label: plan.n_blocks for label, plan in zip(labels, plans, strict=True)}
         found = self._engine.summaries(query, blocks, request.seed)
         voted, n_out = [], 0
         for label, plan, one in zip(labels, plans, known, strict=True):
-            summary = _completed(found[label], tallies[label], request)
+            summary = completed(found[label], tallies[label], request)
             summary.shape = (1,)
             voted.append(vote_on_summary(summary, plan, one, terms))
             n_out += summary.n_omitted + summary.n_found_corrupt
@@ -283,11 +303,11 @@ class Scan:
         assumed = kernel_assumptions(assume, 1, named)
         terms = request.terms.about(assumed[0], named.degrees)
         tally = self._checked(query, request)[()]
-        n_rows, vectors = _usable(tally, request), not isinstance(column, str)
+        n_rows, vectors = usable(tally, request), not isinstance(column, str)
         named.check([np.broadcast_to(0.0, (n_rows, len(query.columns)) if vectors else (n_rows,))])
         plan = request.plan((n_rows,), terms)
         assert isinstance(plan, BlockPlan)
-        _check_certain(tally, request, plan.n_corrupt, plan.n_rows)
+        check_found(tally, request, plan.n_corrupt, plan.n_rows)
         sizes, values = self._block_values(query, named, plan.n_blocks, request.seed, vectors=vectors)
         keep = sizes >= plan.degree
         plan = voters(plan, sizes, keep)
@@ -322,6 +342,13 @@ class Scan:
                 values[block] = kernel.fit([stack]).aligned(stack[None])[0]
         return sizes, values
 
+    def _by_evidence(self, vote: str | None, n_blocks: NBlocks) -> bool:
+        """Return whether a mean goes by evidence: in memory, unless blocks are asked for."""
+        here = isinstance(self._engine, EagerEngine)
+        if vote == "evidence" and not here:
+            raise ValueError(f"vote='evidence' needs a frame in memory, and this is a {self._engine}: leave vote out")
+        return here and (vote == "evidence" or (vote in (None, "auto") and n_blocks == "auto"))
+
     # --- the steps ---------------------------------------------------------------------------------------
 
     def _query(
@@ -352,7 +379,7 @@ class Scan:
     def _summed_as(
         self, tallies: dict[Key, Tally], query: Query, request: Request, assumed: Assumed, terms: Terms
     ) -> tuple[dict[Key, Tally], dict[Key, BlockPlan | str], dict[Key, BlockSummary]]:
-        plans = _plans(tallies, request, assumed, terms, must=not query.by)
+        plans = plans_of(tallies, request, assumed, terms, must=not query.by)
         blocks = {key: plan.n_blocks for key, plan in plans.items() if isinstance(plan, BlockPlan)}
         return tallies, plans, self._engine.summaries(query, blocks, request.seed) if blocks else {}
 
@@ -381,7 +408,7 @@ class Scan:
                 f"column {which} has infinite values, which are not missing, in {total.n_infinite} of {total.n_rows} "
                 "rows: nan_policy='corrupt' counts such rows as corrupt"
             )
-        if not query.by and _usable(tallies[()], request) == 0:
+        if not query.by and usable(tallies[()], request) == 0:
             raise ValueError(f"column {which} has no usable rows: at least one row is needed")
         return tallies
 
@@ -432,64 +459,3 @@ def _request(
         contamination, confidence, vote=vote, n_blocks=n_blocks, n_samples=n_samples, partition="hash",
         nan_policy=nan_policy, alternative=alternative, rng=rng,
     )  # fmt: skip
-
-
-def _plans(
-    tallies: Mapping[Key, Tally], request: Request, assumed: Assumed, terms: Terms, *, must: bool
-) -> dict[Key, BlockPlan | str]:
-    """Return the plan of each group, or the reason why it has none, which is an error if `must`."""
-    known: dict[tuple[int, int], BlockPlan | str] = {}
-    plans = {}
-    if isinstance(request.allowed.amount, tuple):
-        request.allowed.count(1)  # raises: a mean has one sample, and so has each group
-    for key, tally in tallies.items():
-        n_rows, found = _usable(tally, request), request.found_corrupt(tally.n_missing + tally.n_infinite)
-        if (n_rows, found) not in known:
-            try:
-                known[n_rows, found] = _plan_of_group(request, tally, assumed, terms)
-            except ValueError as error:
-                if must:
-                    raise
-                known[n_rows, found] = str(error)
-        plans[key] = known[n_rows, found]
-    return plans
-
-
-def _plan_of_group(request: Request, tally: Tally, assumed: Assumed, terms: Terms) -> BlockPlan:
-    n_rows = _usable(tally, request)
-    if n_rows == 0:
-        raise ValueError("no usable rows")
-    _check_certain(tally, request, request.allowed.count(n_rows), n_rows)
-    return _plan(request, n_rows, assumed, terms)
-
-
-def _plan(request: Request, n_rows: int, assumed: Assumed, terms: Terms, sample: int = 0) -> BlockPlan:
-    plan = request.plan_mean(n_rows, assumed, terms, sample)
-    if request.n_blocks[sample] is None and plan.n_blocks > MOST_BLOCKS:
-        few = replace(request, n_blocks=(MOST_BLOCKS,) * len(request.n_blocks))
-        plan = few.plan_mean(n_rows, assumed, terms, sample)
-    return plan
-
-
-def _usable(tally: Tally, request: Request) -> int:
-    """Return the number of usable rows: corrupt rows are included, missing rows are not."""
-    return tally.n_rows - (tally.n_missing if request.nan_policy == "omit" else 0)
-
-
-def _check_certain(tally: Tally, request: Request, n_corrupt: int, n_rows: int) -> None:
-    found = request.found_corrupt(tally.n_missing + tally.n_infinite)
-    check_certain(found, n_corrupt, n_rows, "there are NULL, NaN or infinite values")
-
-
-def _completed(summary: BlockSummary, tally: Tally, request: Request) -> BlockSummary:
-    """Return a summary of finite rows, with the number of other rows added."""
-    n_bad = tally.n_missing + tally.n_infinite
-    if summary.n_rows != tally.n_rows - n_bad:
-        raise RuntimeError(
-            f"{tally.n_rows - n_bad} rows were counted, but {summary.n_rows} summed up: did the data change meanwhile?"
-        )
-    if request.nan_policy == "corrupt":
-        summary.n_found_corrupt = n_bad
-    else:
-        summary.n_omitted = n_bad
-    return summary

@@ -1,9 +1,14 @@
-"""The root of a falling function."""
+"""The root of a falling function, or of many at once."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
 
 
 def falling_root(
@@ -54,3 +59,45 @@ def falling_root(
             above, last = above / (2 if last < 0 else 1), -1
         slow = slow + 1 if high - low > width / 2 else 0
     return low, high
+
+
+def falling_roots(
+    f: Callable[[Floats], Floats], low: Floats, high: Floats, above: Floats, below: Floats, tolerance: Floats
+) -> tuple[Floats, Floats]:
+    """Do what `falling_root` does for many functions at once; where the tolerance is infinite nothing is done.
+
+    Returns
+    -------
+    low, above : ndarray
+        Where each function is at least 0, at most `tolerance` below its root, and its value there.
+
+    Examples
+    --------
+    >>> low, _ = falling_roots(lambda x: 2 - x**2, np.zeros(2), np.full(2, 2.0), np.full(2, 2.0), np.full(2, -2.0),
+    ...                        np.array([1e-12, np.inf]))
+    >>> low.round(10)
+    array([1.41421356, 0.        ])
+    """
+    low, high, above, below = low.copy(), high.copy(), above.copy(), below.copy()
+    true = above.copy()
+    last, slow = np.zeros(len(low)), np.zeros(len(low))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        while (active := high - low > tolerance).any():
+            width = high - low
+            at = low + width / 2
+            secant = low + width * above / (above - below)
+            secant = np.minimum(np.maximum(secant, low + tolerance / 2), high - tolerance / 2)
+            at = np.where((slow < 3) & (low < secant) & (secant < high), secant, at)
+            active &= (low < at) & (at < high)  # else no float lies between them
+            if not active.any():
+                break
+            at = np.where(active, at, low)
+            value = f(at)
+            right, left = active & (value >= 0), active & ~(value >= 0)
+            below = np.where(left, value, np.where(right & (last > 0), below / 2, below))
+            above = np.where(right, value, np.where(left & (last < 0), above / 2, above))
+            true = np.where(right, value, true)
+            low, high = np.where(right, at, low), np.where(left, at, high)
+            last = np.where(right, 1.0, np.where(left, -1.0, last))
+            slow = np.where(high - low > width / 2, slow + 1, 0.0)
+    return low, true

@@ -70,20 +70,31 @@ def test_numba_and_numpy_give_the_same_whole_numbers():
     from outvote._numba import functions
 
     rng = np.random.default_rng(0)
-    x = np.r_[rng.standard_cauchy(70_000), 0.0, -0.0, np.inf, -np.inf, np.nan, 1e308, -1e308, 5e-324, rng.normal(size=77)]
+    x = np.r_[
+        rng.standard_cauchy(70_000), 0.0, -0.0, np.inf, -np.inf, np.nan, 1e308, -1e308, 5e-324, rng.normal(size=77)
+    ]
     for grid in (Grid.of(pilot_of(x)), Grid(1e-300, 2.0**-900), Grid(0.0, 2.0**700, 1 << 20), Grid(-1e308, 1.0, 1024)):
         with numpy_only():
             plain = grid.tallies(x)
-        counts, places, squares = (np.zeros(grid.number, dtype=np.int64) for _ in range(3))
-        bits = grid.per_doubling.bit_length() - 1
-        functions.count_in_bins(x, grid.centre, 1 / grid.unit, bits, counts, places, squares)
-        for one, other in zip(plain, (counts, places, squares), strict=True):
+        found = np.zeros((3, 2, grid.number), dtype=np.int64)
+        bits, both = grid.per_doubling.bit_length() - 1, np.stack([x, -x], axis=1)
+        functions.count_columns(both, np.full(2, grid.centre), np.full(2, 1 / grid.unit), bits, *found)
+        alone = np.zeros((3, grid.number), dtype=np.int64)
+        functions.count_in_bins(x, grid.centre, 1 / grid.unit, bits, *alone)
+        for one, other, third in zip(plain, found[:, 0], alone, strict=True):
             assert np.array_equal(one, other)
+            assert np.array_equal(one, third)
 
 
 @pytest.mark.parametrize("factor", FACTORS)
 @settings(max_examples=80, deadline=None)
-@given(x=numbers, m=st.integers(0, 6), low=st.floats(-40, 40), width=st.floats(0, 20), number=st.sampled_from([1024, 65536]))
+@given(
+    x=numbers,
+    m=st.integers(0, 6),
+    low=st.floats(-40, 40),
+    width=st.floats(0, 20),
+    number=st.sampled_from([1024, 65536]),
+)
 def test_evidence_of_bins_is_at_most_that_of_the_rows(factor, x, m, low, width, number):
     high = low + width
     rows, bins = SortedRows(np.sort(x), m), binned(x, m, number=number)
@@ -98,7 +109,9 @@ def test_evidence_of_bins_is_at_most_that_of_the_rows(factor, x, m, low, width, 
 
 @settings(max_examples=200, deadline=None)
 @given(
-    rows=st.lists(st.tuples(st.integers(1, 3), st.floats(-3, 3), st.floats(0, 2), st.floats(0, 1)), min_size=1, max_size=4),
+    rows=st.lists(
+        st.tuples(st.integers(1, 3), st.floats(-3, 3), st.floats(0, 2), st.floats(0, 1)), min_size=1, max_size=4
+    ),
     m=st.integers(0, 6),
 )
 def test_dropping_rows_of_bins_is_the_worst_of_all_ways_to_drop_them(rows, m):

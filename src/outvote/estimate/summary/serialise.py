@@ -54,9 +54,9 @@ class Serialised:
         found = header.get("format") if isinstance(header, dict) else None
         if found != f"outvote.{name}":
             other = str(found).removeprefix("outvote.")
-            raise _Refused(f"this is not a {name}" + (f", but a {other}" if other.endswith("Summary") else ""))
+            raise Refused(f"this is not a {name}" + (f", but a {other}" if other.endswith("Summary") else ""))
         if header.get("version") != VERSION:
-            raise _Refused(f"this {name} has version {header.get('version')!r}, outvote reads version {VERSION}")
+            raise Refused(f"this {name} has version {header.get('version')!r}, outvote reads version {VERSION}")
         summary = cls._of_header(header)
         shape, names = header["shape"], header["names"]
         if shape is None:
@@ -83,7 +83,7 @@ class Serialised:
         moments.counts = numbers.astype(np.int64)
         moments.means, moments.m2 = (np.array(a, dtype=np.float64).reshape(len(a), n_columns) for a in (means, m2))
         if {len(array) for array in moments.arrays} != {n_cells}:
-            raise _Refused(f"this {type(self).__name__} is cut short: {len(numbers)} blocks instead of {n_cells}")
+            raise Refused(f"this {type(self).__name__} is cut short: {len(numbers)} blocks instead of {n_cells}")
         if (moments.counts < 0).any() or not np.isfinite(moments.means).all() or not (moments.m2 >= 0).all():
             raise ValueError("counts, means or squares are impossible")
         return self
@@ -97,7 +97,7 @@ class Serialised:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the summary that `to_json` wrote."""
-        with _refusing(cls.__name__):
+        with refusing(cls.__name__):
             document = json.loads(text)
             summary = cls._begun(document)
             m2 = [[math.inf if square is None else square for square in squares] for squares in document["m2"]]
@@ -114,18 +114,18 @@ class Serialised:
     def from_bytes(cls, data: bytes) -> Self:
         """Return the summary that `to_bytes` wrote."""
         name, start = cls.__name__, len(_MAGIC) + 4
-        with _refusing(name):
+        with refusing(name):
             if bytes(data[: len(_MAGIC)]) != _MAGIC:
-                raise _Refused(f"this is not a {name}")
+                raise Refused(f"this is not a {name}")
             end = start + struct.unpack_from("<I", data, len(_MAGIC))[0] if len(data) >= start else start
             if len(data) < end or end == start:
-                raise _Refused(f"this {name} is cut short: {len(data)} bytes, not even its header")
+                raise Refused(f"this {name} is cut short: {len(data)} bytes, not even its header")
             summary, body = cls._begun(json.loads(bytes(data[start:end]))), data[end:]
             n_cells, n_columns = summary._size()
             expected = 8 * n_cells * (1 + 2 * n_columns)
             if len(body) != expected:
                 what = "cut short" if len(body) < expected else "too long"
-                raise _Refused(f"this {name} is {what}: {len(body)} bytes of numbers instead of {expected}")
+                raise Refused(f"this {name} is {what}: {len(body)} bytes of numbers instead of {expected}")
             counts = np.frombuffer(body, "<i8", n_cells)
             numbers = np.frombuffer(body, "<f8", 2 * n_cells * n_columns, 8 * n_cells)
             return summary._completed(counts, *numbers.reshape(2, n_cells, n_columns))
@@ -148,11 +148,11 @@ class Serialised:
     def from_arrow(cls, table: Any) -> Self:
         """Return the summary that `to_arrow` wrote; the order of the rows does not matter."""
         name = cls.__name__
-        with _refusing(name):
+        with refusing(name):
             summary = cls._begun(json.loads((table.schema.metadata or {}).get(b"outvote", b"null")))
             n_cells, n_columns = summary._size()
             if table.num_rows != n_cells:
-                raise _Refused(f"this {name} is cut short: {table.num_rows} blocks instead of {n_cells}")
+                raise Refused(f"this {name} is cut short: {table.num_rows} blocks instead of {n_cells}")
             places = summary._places()
             found = np.lexsort([table[key].to_numpy() for key in reversed(places)])
             for key, expected in places.items():
@@ -166,16 +166,16 @@ class Serialised:
             return summary._completed(counts, means, m2)
 
 
-class _Refused(ValueError):
+class Refused(ValueError):
     """An error of our own about a document that cannot be read."""
 
 
 @contextlib.contextmanager
-def _refusing(name: str) -> Iterator[None]:
+def refusing(name: str) -> Iterator[None]:
     """Turn every error of reading a document into a ValueError that names the class."""
     try:
         yield
-    except _Refused as error:
+    except Refused as error:
         raise ValueError(str(error)) from None
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error) as error:
         raise ValueError(f"this is not a {name}: {type(error).__name__}: {error}") from None

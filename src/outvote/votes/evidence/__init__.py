@@ -1,7 +1,8 @@
 """Evidence that survives: a value of the mean is ruled out only by evidence left after its m strongest witnesses go."""
 
 from outvote.votes.evidence.binned import BinnedRows
-from outvote.votes.evidence.grid import Grid, Tallies, pilot_of
+from outvote.votes.evidence.grid import Grid, Tallies, pilot_of, tallies_of_columns
+from outvote.votes.evidence.groups import premises_of_groups
 from outvote.votes.evidence.interval import (
     EvidenceInterval,
     contradicts,
@@ -12,6 +13,7 @@ from outvote.votes.evidence.interval import (
     promised_vote,
     scale_of,
 )
+from outvote.votes.evidence.many import premise_ends, premise_intervals
 from outvote.votes.evidence.order import Ranks, lower_rank, lower_ranks, quantile_ranks, rows_to_bound
 from outvote.votes.evidence.proportion import Tally, proportion_interval
 from outvote.votes.evidence.rows import SeveralRows, SortedRows
@@ -46,8 +48,11 @@ __all__ = [
     "lower_ranks",
     "median_of_sorted",
     "pilot_of",
+    "premise_ends",
     "premise_factor",
     "premise_interval",
+    "premise_intervals",
+    "premises_of_groups",
     "promised_radius",
     "promised_vote",
     "proportion_interval",
@@ -57,4 +62,5 @@ __all__ = [
     "sigma_lower",
     "sigma_upper",
     "symmetric_interval",
+    "tallies_of_columns",
 ]

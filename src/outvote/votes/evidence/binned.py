@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
-from outvote.votes.evidence.bins import Bins, least_sum_of_kinds, two_kinds
-from outvote.votes.evidence.factors import Factor, Floats
+from outvote._numba import compiled
+from outvote.votes.evidence.bins import LITTLE, SLACK, Bins, least_sum_of_kinds, two_kinds
+from outvote.votes.evidence.factors import Factor, Floats, VarianceFactor
 from outvote.votes.evidence.rows import LogParts, SortedRows
+from outvote.votes.evidence.scale import STAKES, log_mean
+
+#: Seconds that numpy takes for a product.
+_SECONDS = 1e-4
+_NOTHING = np.empty(0)
 
 
 class BinnedRows(SortedRows):
@@ -90,26 +97,87 @@ class BinnedRows(SortedRows):
 
     def log_parts(self, factor: Factor, low: float, high: float) -> LogParts:
         """Return the sum of the logarithms of the factors that are never dropped, and the logarithms of the others."""
-        outer, inner = self._parts
+        function = self._compiled(factor, "parts_of_bins")
+        if function is not None:
+            pieces = np.empty((2, 2 * len(self.bins.count)))
+            total, found = function(low, high, pieces)
+            return LogParts(total, pieces[0, :found], pieces[1, :found])
+        outer, inner = self._split
         total = inner.log_sum(factor, low, high) - inner.n_rows * factor.norm if len(inner.count) else 0.0
         if not len(outer.count):
             return LogParts(total, outer.count, outer.count)
-        sums, least, most = outer.log_sums(factor, low, high)
+        sums, least, most = outer.log_sums(factor, low, high, sharp=not inner.loss(factor) <= LITTLE)
         norm = factor.norm
         values, weights = two_kinds(sums - norm * outer.count, least - norm, most - norm, outer.count)
         return LogParts(total, values, weights)
 
+    def _compiled(self, factor: Factor, name: str = "product_of_bins") -> Callable[..., Any] | None:
+        functions = compiled(_SECONDS)
+        if functions is None or not isinstance(factor, VarianceFactor):
+            return None
+        rows, squares, slack = self._for_compiled
+        if not factor.bend * squares / 2 + factor.steepest * slack <= LITTLE:
+            return None
+        return partial(
+            getattr(functions, name), *rows, factor.rate, factor.depth, factor.norm, factor.least, factor.bend,
+            factor.steepest * SLACK,
+        )  # fmt: skip
+
+    @property
+    def _for_ends(self) -> tuple[Any, ...]:
+        rows, squares, slack = self._for_compiled
+        return (False, _NOTHING, *rows, self._without_largest, (squares, slack, LITTLE, SLACK))
+
     @cached_property
-    def _parts(self) -> tuple[Bins, Bins]:
-        """The bins of rows that may be dropped, and the others: factors are largest at either end."""
+    def _for_compiled(self) -> tuple[tuple[Any, ...], float, float]:
+        """What the compiled function takes of the rows, and what the loss of bins never dropped depends on."""
+        first, last = self._inner
+        room = np.empty((len(self.bins.count), 4))
+        squares, slack = self.bins.sums_between(first, last)
+        return (*self.bins.arrays, first, last, float(self.droppable), room), squares, slack
+
+    @cached_property
+    def _inner(self) -> tuple[int, int]:
+        """The first bin none of whose rows may be dropped, and the first one after; if there is none, the end and 0."""
         k, ranks = self.droppable, self.bins.ranks
         first = int(np.searchsorted(ranks - self.bins.count, k))  # bins that begin before the k-th row
         last = int(np.searchsorted(ranks, self.n_values - k, side="right"))
+        return (first, last) if first < last else (len(ranks), 0)
+
+    @cached_property
+    def _split(self) -> tuple[Bins, Bins]:
+        """The bins of rows that may be dropped, and the others: factors are largest at either end."""
+        (first, last), ranks = self._inner, self.bins.ranks
         if first >= last:
             return self.bins, self.bins.part(slice(0, 0))
         # From the inside outwards the factors of either end rise: two runs.
         outer = np.concatenate([np.arange(first)[::-1], np.arange(last, len(ranks))])
         return self.bins.part(outer), self.bins.part(slice(first, last))
+
+    def n_below(self, end: float) -> int:
+        """Return about how many rows lie below a number."""
+        before = int(np.searchsorted(self.bins.mean, end))
+        return int(self.bins.ranks[before - 1]) if before else 0
+
+    def none_between(self, low: float, high: float) -> bool:
+        """Return whether no row lies between two numbers, for certain."""
+        return bool(np.searchsorted(self.bins.high, low) == np.searchsorted(self.bins.low, high, side="right"))
+
+    def log_spread_above(self, end: float, unit: float) -> float:
+        """Return the logarithm of the evidence that the variance exceeds unit², from rows above `end`."""
+        functions = compiled(_SECONDS)
+        if functions is not None and not self.adaptive:
+            bins = self.bins
+            found: float = functions.spread_of_bins(
+                bins.low, bins.mean, bins.squares, bins.count, self._without_largest, end, unit, STAKES
+            )
+            return found
+        return log_spread_of_bins(self, end, unit)
+
+    @cached_property
+    def _without_largest(self) -> Floats:
+        """How many rows of each bin are left without the largest ones, as many as may be dropped."""
+        return np.clip(self.n_values - self.droppable - (self.bins.ranks - self.bins.count), 0.0, self.bins.count)
 
     def squares_above(self, end: float, unit: float, *, keep_small: bool = True) -> list[tuple[Floats, Floats]]:
         """Return the squares of how far rows lie above `end`, in units, at least, and how many rows have each.
@@ -118,8 +186,7 @@ class BinnedRows(SortedRows):
         """
         with np.errstate(over="ignore"):
             squares = np.square(np.maximum(self.bins.low - end, 0.0) / unit)
-        most = np.full(len(squares), float(self.n_values - self.droppable))
-        kept = np.clip(most - (self.bins.ranks - self.bins.count), 0.0, self.bins.count)
+        kept = self._without_largest
         if keep_small:
             kept = np.where(squares < 1, self.bins.count, kept)
         return [(squares, kept)]
@@ -135,34 +202,13 @@ class BinnedRows(SortedRows):
         kept = np.clip(self.n_values - self.droppable - before, 0.0, count)
         return [(squares, np.where(squares < 1, count, kept))]
 
-    @cached_property
-    def _central(self) -> tuple[float, Floats, Floats]:
-        """The median, the bins in the order of their distance from it, and how many rows of each are not dropped."""
-        middle = float(self.bins.mean[self.bins.at((self.n_values - 1) // 2)])
-        order = np.argsort(np.abs(self.bins.mean - middle), kind="stable")
-        count = self.bins.count[order]
-        kept = np.clip(self.n_values - self.droppable - (np.cumsum(count) - count), 0.0, count)
-        return middle, order, kept
-
     def central_sd(self) -> float:
         """Return the sd of the rows nearest the median, without as many of the farthest as may be dropped."""
-        middle, order, kept = self._central
-        used = kept > 0
-        order, kept = order[used], kept[used]
-        n = float(kept.sum())
-        if n < 1:
-            return 0.0
-        bins = self.bins.part(order)
-        with np.errstate(over="ignore", invalid="ignore"):
-            within = np.where(np.isfinite(bins.squares), bins.squares * kept / bins.count, 0.0)
-            gaps = bins.mean - middle
-            mean = float(kept @ gaps) / n
-            return math.sqrt(max(float(kept @ np.square(gaps - mean) + within.sum()) / n, 0.0))
+        return self.bins.nearest(self.n_values - self.droppable)[1]
 
     def central_mean(self) -> float:
         """Return the mean of these rows."""
-        middle, order, kept = self._central
-        return middle + float(kept @ (self.bins.mean[order] - middle)) / max(float(kept.sum()), 1.0)
+        return self.bins.nearest(max(self.n_values - self.droppable, 1))[0]
 
     def concave_sums(self, low: float, width: float, rates: list[float]) -> list[float]:
         """Return lower bounds on Σ log(1 + a·y) of the rows that are not dropped, y = (x - low)/width, for each a.
@@ -181,3 +227,23 @@ class BinnedRows(SortedRows):
             values, weights = two_kinds(totals, least, most, bins.count)
             found.append(float(least_sum_of_kinds(values, weights, self.droppable)))
         return found
+
+
+def log_spread_of_bins(rows: BinnedRows, end: float, unit: float) -> float:
+    """Return the logarithm of the evidence that the variance exceeds unit², from rows in bins above `end`.
+
+    The logarithm of 1 + t(z² - 1), z = (x - end)/unit where that is positive, has a derivative of at most
+    √(t/(1 - t))/unit: bounds its sum over the rows of a bin as `Bins` does, unless some of them are dropped.
+    """
+    ((least, kept),) = rows.squares_above(end, unit)
+    bins, logs = rows.bins, []
+    with np.errstate(over="ignore", invalid="ignore"):
+        likely = np.square(np.maximum(bins.mean - end, 0.0) / unit)
+        spread = bins.squares / (2 * unit * unit)
+        for t in STAKES:
+            total = kept * np.log(least * t + (1 - t))
+            better = kept * np.log(likely * t + (1 - t)) - t / (1 - t) * spread
+            total = np.where((kept == bins.count) & (better > total), better, total)
+            paid = rows.n_corrupt * math.log1p(-t) if rows.adaptive else 0.0
+            logs.append(float(total.sum()) + paid)
+    return log_mean(logs)

@@ -11,6 +11,7 @@ counts as these two kinds of rows, and dropping the largest values first is the 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,7 +25,7 @@ SLACK = 2.0**-33
 #: No bin is taken to reach farther than this.
 FARTHEST = 2.0**1000
 #: A loss of log evidence so small that it is not worth looking at each bin.
-LITTLE = 1e-4
+LITTLE = 5e-3
 
 
 @dataclass(frozen=True)
@@ -80,31 +81,83 @@ class Bins:
         """The sum of squares about the means of all bins."""
         return float(self.squares.sum())
 
+    @property
+    def plain_mean(self) -> float:
+        """The mean of all rows; those farthest out are taken to be at the ends of their bins."""
+        middle = float(self.mean[len(self.mean) // 2])
+        return middle + float(self.count @ (self.mean - middle)) / self.n_rows
+
     @cached_property
     def slack(self) -> float:
         """By how much the sum of the rows may be off."""
         return SLACK * float(self.count @ (self.high - self.low))
 
     @cached_property
+    def _running(self) -> tuple[Floats, Floats]:
+        """Running sums of squares and of slack, from 0 on."""
+        slack = SLACK * self.count * (self.high - self.low)
+        squares, slack = (np.concatenate([[0.0], np.cumsum(np.minimum(one, 1e300))]) for one in (self.squares, slack))
+        return squares, slack
+
+    def sums_between(self, first: int, last: int) -> tuple[float, float]:
+        """Return the squares and the slack of some bins, about."""
+        return tuple(float(max(one[last] - one[first], 0.0)) if first < last else 0.0 for one in self._running)  # type: ignore[return-value]
+
+    @cached_property
     def ranks(self) -> Floats:
         """How many rows there are up to the end of each bin."""
         return np.cumsum(self.count, axis=-1)
+
+    @cached_property
+    def _outwards(self) -> tuple[float, Floats, Floats]:
+        """The median, how many rows there are up to each bin in the order of their distance from it, and sums.
+
+        These are of distances, their squares, and the squares within the bins.
+        """
+        middle = float(self.mean[self.at((self.n_rows - 1) // 2)])
+        gaps = self.mean - middle
+        order = np.argsort(np.abs(gaps), kind="stable")
+        count, gaps = self.count[order], gaps[order]
+        with np.errstate(over="ignore", invalid="ignore"):
+            within = np.where(np.isfinite(self.squares), self.squares, 0.0)[order]
+            each = np.stack([count * gaps, count * gaps * gaps, within])
+        sums = np.concatenate([np.zeros((3, 1)), np.cumsum(each, axis=1)], axis=1)
+        return middle, np.cumsum(count), sums
+
+    def nearest(self, n_rows: int) -> tuple[float, float]:
+        """Return the mean and the sd of so many rows, those nearest the median."""
+        middle, ranks, sums = self._outwards
+        if n_rows < 1:
+            return middle, 0.0
+        last = min(int(np.searchsorted(ranks, n_rows)), len(ranks) - 1)
+        before = float(ranks[last - 1]) if last else 0.0
+        share = (n_rows - before) / (float(ranks[last]) - before)
+        total, squares, within = ((1 - share) * sums[:, last] + share * sums[:, last + 1]).tolist()
+        mean = total / n_rows
+        return middle + mean, math.sqrt(max((squares + within) / n_rows - mean * mean, 0.0))
 
     def at(self, rank: float) -> int:
         """Return the bin of the row that has so many rows before it."""
         return min(int(np.searchsorted(self.ranks, rank, side="right")), len(self.count) - 1)
 
+    def loss(self, factor: Factor) -> float:
+        """Return what bins cost at most, in log evidence; NaN if that is not known."""
+        return factor.bend * self.all_squares / 2 + factor.steepest * self.slack if len(self.count) else 0.0
+
     def log_sum(self, factor: Factor, low: float, high: float) -> float:
         """Return a lower bound on the sum of the logarithms of 1 + λh, each at its least for means in [low, high]."""
         with np.errstate(over="ignore", invalid="ignore"):
-            loss = factor.bend * self.all_squares / 2 + factor.steepest * self.slack
+            loss = self.loss(factor)
             if not loss <= LITTLE:
-                return float(self.log_sums(factor, low, high)[0].sum())
+                return float(self.log_sums(factor, low, high, sharp=True)[0].sum())
             y = np.minimum(np.maximum(self.mean - high, -factor.depth), self.mean - low)
             return float(self.count @ np.log(factor.pay(y))) - loss
 
-    def log_sums(self, factor: Factor, low: float, high: float) -> tuple[Floats, Floats, Floats]:
-        """Return such a bound for each bin, and the least and the largest value of the logarithm in it."""
+    def log_sums(self, factor: Factor, low: float, high: float, *, sharp: bool) -> tuple[Floats, Floats, Floats]:
+        """Return such a bound for each bin, and the least and the largest value of the logarithm in it.
+
+        A sharp one looks at the derivatives in each bin.
+        """
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             x = np.concatenate([self.mean, self.low, self.high])
             y = np.minimum(np.maximum(x - high, -factor.depth), x - low)
@@ -113,12 +166,15 @@ class Bins:
             left, right = y.reshape(3, -1)[1:]
             least, most = np.minimum(first, last), np.maximum(first, last)
             least = np.where((left < -factor.depth) & (right > -factor.depth), factor.least, least)
-            _, pay_left, pay_right = pay.reshape(3, -1)
             most[np.isnan(most)] = np.inf
-            slopes = np.maximum(np.abs(factor.slope(left)), np.abs(factor.slope(right)))
-            slopes = np.minimum(slopes / np.minimum(np.minimum(pay_left, pay_right), np.exp(least)), factor.steepest)
-            bend = np.minimum(np.square(slopes), factor.bend)
-            loss = bend * self.squares / 2 + self.count * slopes * (self.high - self.low) * SLACK
+            bend: Any = factor.bend
+            slopes: Any = factor.steepest
+            if sharp or not slopes < math.inf:
+                _, pay_left, pay_right = pay.reshape(3, -1)
+                steep = np.maximum(np.abs(factor.slope(left)), np.abs(factor.slope(right)))
+                slopes = np.minimum(steep / np.minimum(np.minimum(pay_left, pay_right), np.exp(least)), slopes)
+                bend = np.minimum(np.square(slopes), bend)
+            loss = bend * self.squares / 2 + slopes * self.count * (self.high - self.low) * SLACK
             totals = np.where(np.isfinite(self.squares + loss), self.count * mean - loss, -np.inf)
             return np.minimum(np.maximum(totals, self.count * least), self.count * most), least, most
 
@@ -129,9 +185,9 @@ def two_kinds(totals: Floats, least: Floats, most: Floats, count: Floats) -> tup
         gap = most - least
         upper = np.where((gap > 0) & (most < np.inf), (totals - count * least) / gap, 0.0)
     upper = np.minimum(np.maximum(upper, 0.0), count)
-    return np.stack([least, most], axis=-1).reshape(*least.shape[:-1], -1), np.stack(
-        [count - upper, upper], axis=-1
-    ).reshape(*least.shape[:-1], -1)
+    values, weights = np.empty((len(least), 2)), np.empty((len(least), 2))
+    values[:, 0], values[:, 1], weights[:, 0], weights[:, 1] = least, most, count - upper, upper
+    return values.ravel(), weights.ravel()
 
 
 def least_sum_of_kinds(values: Floats, weights: Floats, n_dropped: Any) -> Any:
@@ -143,9 +199,11 @@ def least_sum_of_kinds(values: Floats, weights: Floats, n_dropped: Any) -> Any:
     -1.0
     """
     order = np.argsort(values, axis=-1, kind="stable")  # two ascending runs: fast
-    values, weights = (np.take_along_axis(one, order, axis=-1) for one in (values, weights))
-    above = np.cumsum(weights[..., ::-1], axis=-1)[..., ::-1]
-    limit = n_dropped if np.ndim(n_dropped) == 0 else np.asarray(n_dropped)[..., None]
-    kept = np.minimum(np.maximum(above - limit, 0.0), weights)
+    if values.ndim > 1:
+        order += values.shape[-1] * np.arange(values.size // values.shape[-1]).reshape(*values.shape[:-1], 1)
+    values, weights = values.ravel()[order], weights.ravel()[order]
+    above = weights[..., ::-1].cumsum(axis=-1)[..., ::-1]
+    above -= n_dropped if np.ndim(n_dropped) == 0 else np.asarray(n_dropped)[..., None]
+    kept = np.minimum(np.maximum(above, 0.0), weights)
     used = np.where(values > 0, kept, weights)
     return (np.where(used > 0, values, 0.0) * used).sum(axis=-1)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from outvote.votes.evidence.factors import Factor
 from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.roots import falling_root
 
-#: The ends are found to this share of the first step.
-_PRECISION = 1e-10
+#: The ends are found to this share of the first step; the first time, if they are looked for twice, to the other.
+PRECISION, ROUGHLY = 1e-12, 1e-7
 #: Ends farther from the middle of the rows than this many first steps are infinite.
 _FARTHEST = 1e30
 
@@ -20,8 +21,8 @@ def lower_end(rows: SortedRows, factors: Sequence[Factor], price: float) -> tupl
 
     A mean is ruled out when the evidence that the mean is larger reaches exp(price). First comes a mean for which the
     factors made constant left of -τ do: with it all smaller means are ruled out. From there the end moves up as long
-    as the least evidence over all means in between still does, twice: the second time starts close to the end, and
-    loses next to nothing.
+    as the least evidence over all means in between still does. That loses something where rows have the valley of
+    their factor in between, or left of it; then it is done again from close to the end.
 
     Returns
     -------
@@ -32,16 +33,25 @@ def lower_end(rows: SortedRows, factors: Sequence[Factor], price: float) -> tupl
     """
     if rows.n_values <= rows.droppable:
         return -math.inf, -math.inf
+    main, middle, first = factors[0], rows.middle, first_step(rows, factors, price)
+    # Rows far below the mean count with the least factor in the form that rules out all smaller means at once.
+    far = rows.n_below(middle - first - main.depth)
+    paid = 1.1 * far * (main.norm - main.least) / (main.rate * max(rows.n_values - far, 1))
     return search_end(
-        lambda low, high: rows.log_evidence(factors, low, high) - price,
-        rows.middle,
-        first_step(rows, factors, price),
-        lambda end: all(rows.smallest > end - factor.depth for factor in factors),
+        rows.excess_over(factors, price),
+        middle,
+        first,
+        lambda low, high: all(rows.none_between(low - 2 * one.depth, high - one.depth) for one in factors),
+        paid,
     )
 
 
 def search_end(
-    excess: Callable[[float, float], float], middle: float, first: float, settled: Callable[[float], bool]
+    excess: Callable[[float, float], float],
+    middle: float,
+    first: float,
+    settled: Callable[[float, float], bool],
+    farther: float = 0.0,
 ) -> tuple[float, float]:
     """Return a number below which everything is ruled out, and where the search began.
 
@@ -53,33 +63,51 @@ def search_end(
     middle, first : float
         Where the value may be, and about how far the end is from there.
     settled : callable
-        Whether moving up from an end again would gain nothing.
+        Whether moving up from one number, to another at most, need not be done again.
+    farther : float
+        How much farther from there the search should begin.
     """
-    end, step = middle - first, first
-    while not excess(-math.inf, end) >= 0:
+    end, step = middle - first - farther, first
+    while not (above := excess(-math.inf, end)) >= 0:
         end, step = end - step, 2 * step
         if step > _FARTHEST * first:
             return -math.inf, -math.inf
-    start = end
-    for _ in range(2):
-        end = moved_up(excess, end, max(middle, end) + step, _PRECISION * first)
-        if math.isinf(end) or settled(end):
-            break
-    return end, start
+    start, top = end, max(middle, end) + step
+    if not settled(start, top):
+        end = moved_up(excess, start, top, ROUGHLY * first, above)
+        if math.isinf(end):
+            return end, start
+        above = excess(end, end)
+    return moved_up(excess, end, top if top > end else end + step, PRECISION * first, above), start
 
 
-def rules_out_below(rows: SortedRows, factors: Sequence[Factor], price: float, mean: float, start: float) -> bool:
-    """Return whether the evidence rules out a mean and all smaller ones: those up to `start`, and those in between."""
-    if rows.log_evidence(factors, -math.inf, mean) >= price:
-        return True
-    return rows.log_evidence(factors, start, mean) >= price and rows.log_evidence(factors, -math.inf, start) >= price
+def end_in_cell(rows: SortedRows, factors: Sequence[Factor], price: float, end: float, start: float) -> float:
+    """Return a number up to `end` below which every mean is ruled out; all up to `start` may well be."""
+    excess = rows.excess_over(factors, price)
+    if excess(-math.inf, end) >= 0:
+        return end
+    if not excess(-math.inf, start) >= 0:
+        return min(end, lower_end(rows, factors, price)[0])
+    first, low = end - start, start
+    for tolerance in (ROUGHLY, PRECISION):
+        above, below = excess(low, low), excess(low, end)
+        if below >= 0 or not above >= 0:
+            return end if below >= 0 else low
+        low = falling_root(partial(excess, low), low, end, above, below, tolerance * first)[0]
+    return low
 
 
-def moved_up(excess: Callable[[float, float], float], low: float, high: float, tolerance: float) -> float:
-    """Return the largest end such that everything from `low` to it is ruled out; +∞ if all is."""
-    above, below = excess(low, low), excess(low, high)
+def moved_up(
+    excess: Callable[[float, float], float], low: float, high: float, tolerance: float, above: float | None = None
+) -> float:
+    """Return the largest end such that everything from `low` to it is ruled out; +∞ if all is.
+
+    `above` is by how much `low` itself is, if that is known, at least.
+    """
+    above = excess(low, low) if above is None else above
     if not above >= 0:  # rounding
         return low
+    below = excess(low, high)
     if below >= 0 and excess(low, math.inf) >= 0:
         return math.inf
     while below >= 0:

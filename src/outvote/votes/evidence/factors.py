@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,17 +121,17 @@ class VarianceFactor(Factor):
         """Return the factor for rows `unit` times as large whose sd is at most `top`."""
         return replace(self, rate=self.rate / unit, depth=self.depth * unit, sd=top)
 
-    @property
+    @cached_property
     def norm(self) -> float:
         """The logarithm of 1 + λH."""
         return math.log1p(self.rate * self.sd**2 / (2 * self.depth))
 
-    @property
+    @cached_property
     def least(self) -> float:
         """The least logarithm of 1 + λh."""
         return math.log1p(-self.rate * self.depth / 2)
 
-    @property
+    @cached_property
     def curvature(self) -> float:
         """A bound on the second derivative of log(1 + λh)."""
         return self.rate / (self.depth * (1 - self.rate * self.depth / 2))
@@ -147,15 +148,15 @@ class VarianceFactor(Factor):
         """Return λ(1 + y/τ)."""
         return self.rate * (1 + y / self.depth)
 
-    @property
+    @cached_property
     def bend(self) -> float:
         """An eighth of `curvature`, which is multiplied by (1 - w)/(1 + w)², w = (y + τ)²·λ/(2τ - λτ²)."""
         return self.curvature / 8
 
-    @property
+    @cached_property
     def steepest(self) -> float:
         """The largest derivative of log(A + Bz²), z = y + τ, which is at z² = A/B."""
-        return float(np.sqrt(self.curvature / 2))
+        return math.sqrt(self.curvature / 2)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -25,11 +26,12 @@ Integers = NDArray[np.int64]
 BINS, FEWEST_BINS, MOST_BINS = 4096, 1024, 1 << 20
 _DOUBLINGS = 32
 #: Rows that the centre and the unit are read off.
-PILOT_ROWS = 4096
-#: Quantiles of the pilot whose distance is the unit: the first that differ.
-_RANGES = ((0.25, 0.75), (0.1, 0.9), (0.01, 0.99), (0.0, 1.0))
+PILOT_ROWS = 1024
+#: Quantiles of the pilot whose distance, doubled, is the unit: the first that differ. Up to two fifths of the pilot may
+#: be anything.
+_RANGES = ((0.4, 0.6), (0.25, 0.75), (0.1, 0.9), (0.01, 0.99), (0.0, 1.0))
 #: A range is next to nothing if it is smaller than this share of the next wider one.
-_NEXT_TO_NOTHING = 2.0**-24
+_NEXT_TO_NOTHING = 2.0**-31
 #: Units are powers of two between these.
 _EXPONENTS = (-900, 700)
 #: Rows looked at together, so that they stay in the processor's cache and their sums are exact.
@@ -66,9 +68,9 @@ class Grid(NamedTuple):
 
     @classmethod
     def of(cls, pilot: Floats, number: int = BINS) -> Self:
-        """Choose centre and unit by finite rows: their median, and the range of their quartiles, rounded down.
+        """Choose centre and unit by finite rows: their median, and the range of a fifth of them around it, doubled.
 
-        Where quartiles are equal, or next to it, wider ranges are taken.
+        Where that is nothing, or next to it, wider ranges are taken.
         """
         rows = np.sort(pilot)
         last = len(rows) - 1
@@ -81,7 +83,7 @@ class Grid(NamedTuple):
         ]
         for half, next_half in itertools.pairwise([*halves, 0.0]):
             if half > 0 and half >= _NEXT_TO_NOTHING * next_half:
-                return cls(centre, _power_of_two(2 * min(half, 1e300)), number)
+                return cls(centre, _power_of_two(4 * min(half, 1e300)), number)
         return cls(centre, _power_of_two(abs(centre) / 1024 or 1.0), number)
 
     @property
@@ -91,20 +93,11 @@ class Grid(NamedTuple):
 
     def tallies(self, rows: NDArray[np.float64]) -> Tallies:
         """Count rows; NaN and infinities belong to the last bins."""
-        found = Tallies.empty(self.number)
-        functions = compiled(len(rows) * _SECONDS)
-        bits = self.per_doubling.bit_length() - 1
-        if functions is not None and rows.dtype == np.float64 and rows.flags.c_contiguous:
-            functions.count_in_bins(rows, self.centre, 1 / self.unit, bits, found.counts, found.places, found.squares)
-            return found
-        spare = _Spare(min(len(rows), _AT_ONCE))
-        for start in range(0, len(rows), _AT_ONCE):
-            self._count(rows[start : start + _AT_ONCE], bits, found, spare)
-        return found
+        return tallies_of_columns(rows[:, None], [self])[0]
 
     def _count(self, rows: NDArray[np.float64], bits: int, found: Tallies, spare: _Spare) -> None:
         """Add rows to tallies; the compiled form is `count_in_bins`."""
-        half, shift = self.number // 2, 52 - bits
+        half = self.number // 2
         y, where, left, weights = spare.first(len(rows))
         with np.errstate(over="ignore", invalid="ignore"):
             np.subtract(rows, self.centre, out=y)
@@ -113,13 +106,13 @@ class Grid(NamedTuple):
         np.abs(y, out=y)
         y += 1.0
         digits = y.view(np.int64)
-        np.right_shift(digits, shift, out=where)
-        where -= 1023 << bits
-        np.minimum(where, half - 1, out=where)
+        digits >>= 52 - bits - _PLACE
+        digits -= 1023 << (bits + _PLACE)
+        np.minimum(digits, (half << _PLACE) - 1, out=digits)
+        np.right_shift(digits, _PLACE, out=where)
         where ^= -left.astype(np.int64)  # k, or -k - 1
         where += half
-        digits &= (1 << shift) - 1
-        digits >>= shift - _PLACE
+        digits &= (1 << _PLACE) - 1
         weights[:] = digits
         places = np.bincount(where, weights, self.number).astype(np.int64)
         digits >>= _PLACE - _SQUARE
@@ -156,6 +149,27 @@ class Grid(NamedTuple):
         with np.errstate(over="ignore"):
             squares = count * spread * self.unit * self.unit
         return Bins(count, mean, squares, np.where(side > 0, near, far), np.where(side > 0, far, near))
+
+
+def tallies_of_columns(table: NDArray[Any], grids: Sequence[Grid]) -> list[Tallies]:
+    """Count the rows of each column of a table in its own grid; all grids have as many bins."""
+    number, bits = grids[0].number, grids[0].per_doubling.bit_length() - 1
+    shape = (len(grids), number)
+    counts, places, squares = (np.zeros(shape, dtype=np.int64) for _ in range(3))
+    found = [Tallies(*lines) for lines in zip(counts, places, squares, strict=True)]
+    functions = compiled(table.size * _SECONDS)
+    if functions is not None and table.dtype == np.float64 and table.dtype.isnative:
+        if len(grids) == 1 and table.flags.c_contiguous:
+            functions.count_in_bins(table[:, 0], grids[0].centre, 1 / grids[0].unit, bits, *found[0])
+            return found
+        centres, scales = np.array([one.centre for one in grids]), np.array([1 / one.unit for one in grids])
+        functions.count_columns(table, centres, scales, bits, counts, places, squares)
+        return found
+    spare = _Spare(min(len(table), _AT_ONCE))
+    for start in range(0, len(table), _AT_ONCE):
+        for j, (grid, tallies) in enumerate(zip(grids, found, strict=True)):
+            grid._count(table[start : start + _AT_ONCE, j], bits, tallies, spare)
+    return found
 
 
 class Tallies(NamedTuple):
@@ -198,7 +212,7 @@ class _Spare:
 
 
 def pilot_of(rows: NDArray[np.float64]) -> Floats:
-    """Return the rows that a grid is chosen by: at most 4096, at equal distances, those that are finite."""
+    """Return the rows that a grid is chosen by: at most 1024, at equal distances, those that are finite."""
     step = -(-len(rows) // PILOT_ROWS) or 1
     some = np.asarray(rows[::step], dtype=np.float64)
     return some[np.isfinite(some)]

@@ -14,8 +14,15 @@ import numpy as np
 from outvote.assumptions import Assumption, Bounded, FiniteKurtosis
 from outvote.votes.ballots import Ballot, ballot
 from outvote.votes.evidence.bounded import bounded_end
-from outvote.votes.evidence.ends import first_step, lower_end, rules_out_below
-from outvote.votes.evidence.factors import Factor, factors_for, kurtosis_factors, sturdy_factors, variance_factors
+from outvote.votes.evidence.ends import PRECISION, ROUGHLY, end_in_cell, first_step, lower_end
+from outvote.votes.evidence.factors import (
+    Factor,
+    VarianceFactor,
+    factors_for,
+    kurtosis_factors,
+    sturdy_factors,
+    variance_factors,
+)
 from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.evidence.scale import Pairs, log_spread_of, sigma_upper, upper_is_possible
 from outvote.votes.terms import Terms
@@ -23,7 +30,7 @@ from outvote.votes.terms import Terms
 #: Share of δ that the soft or clipped vote has: no interval is wider than theirs at this share.
 PROMISE = 0.1
 #: Share of δ for a lower bound on a scale that is not declared.
-_FROM_BELOW = 0.04
+FROM_BELOW = 0.04
 #: Shares of δ for an upper bound on it by the kurtosis: the second where the first can bound nothing.
 _FROM_ABOVE = (0.16, 0.46)
 #: Ratio of the ends of a cell of scales: three cells double it, so that doubled rows give doubled intervals.
@@ -158,7 +165,7 @@ def premise_interval(rows: SortedRows, sd: float, terms: Terms, *, ends_only: bo
     factors: list[Factor] = list(variance_factors(rows.n_rows, terms.price, adaptive=rows.adaptive))
     if not rows.adaptive:
         factors = [replace(factors[0], weight=1.0)]
-    found = _cells_interval(rows, sd, factors, terms, 1 - _FROM_BELOW)
+    found = _cells_interval(rows, sd, factors, terms, 1 - FROM_BELOW)
     if terms.alternative == "two-sided" or ends_only:
         return found
     both = premise_interval(rows, sd, terms.two_sided)
@@ -174,7 +181,7 @@ def free_interval(rows: SortedRows, pairs: Pairs, assume: FiniteKurtosis, terms:
         return EvidenceInterval(-math.inf, math.inf, math.nan, sd)
     main = replace(variance_factors(rows.n_rows, terms.price, adaptive=False)[0], weight=0.3)
     factors = [*kurtosis_factors(rows.n_rows, terms.price, assume.kurtosis), main]
-    found = _cells_interval(rows, sd, factors, terms, 1 - _FROM_BELOW - share)
+    found = _cells_interval(rows, sd, factors, terms, 1 - FROM_BELOW - share)
     if terms.alternative == "two-sided":
         return found
     both = free_interval(rows, pairs, assume, terms.two_sided)
@@ -196,6 +203,11 @@ def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Te
     beforehand. Cells far below `sd` are ruled out by the spread of the rows.
     """
     price = terms.price - math.log(share)
+    spread_price = -terms.log_delta - math.log(FROM_BELOW)
+    if len(factors) == 1 and type(factors[0]) is VarianceFactor:
+        end = rows.compiled_end(factors[0], sd, (price, spread_price), (ROUGHLY, PRECISION))
+        if not math.isnan(end):
+            return end
     exponent = math.frexp(sd)[1]
     rows, sd = rows.scaled(2.0**-exponent), math.ldexp(sd, -exponent)
     top = math.ceil(math.log(sd) / math.log(CELL) + 1e-9)  # rounded up: a cell too high is safe
@@ -208,9 +220,8 @@ def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Te
         return end
     # At least one row that is not dropped must lie above the end, or its spread rules out no cell.
     end = min(end, rows.largest_kept - first_step(rows, cell(top), price))
-    for k in range(top - 1, _lowest_cell(rows, end, top, -terms.log_delta - math.log(_FROM_BELOW)) - 1, -1):
-        if not rules_out_below(rows, cell(k), price, end, start):
-            end = min(end, lower_end(rows, cell(k), price)[0])
+    for k in range(top - 1, _lowest_cell(rows, end, top, spread_price) - 1, -1):
+        end = end_in_cell(rows, cell(k), price, end, start)
         if end == -math.inf:
             return end
     return math.ldexp(end, exponent)
@@ -220,8 +231,7 @@ def _lowest_cell(rows: SortedRows, end: float, top: int, price: float) -> int:
     """Return the lowest cell of scales that the spread of the rows above `end` does not rule out."""
 
     def ruled_out(k: int) -> bool:
-        parts = rows.squares_above(end, CELL**k)
-        return log_spread_of(parts, rows.n_corrupt, adaptive=rows.adaptive) >= price
+        return rows.log_spread_above(end, CELL**k) >= price
 
     kept = rows.squares_above(end, 1.0, keep_small=False)
     mean = sum(float(np.sum(times * squares)) for squares, times in kept) / (rows.n_values - rows.droppable)
@@ -236,7 +246,7 @@ def _lowest_cell(rows: SortedRows, end: float, top: int, price: float) -> int:
 def contradicts(rows: SortedRows, found: EvidenceInterval, sd: float, log_delta: float) -> bool:
     """Return whether the rows spread too much for an sd, whichever mean in the interval is right."""
     parts = rows.squares_outside(found.low, found.high, sd)
-    return log_spread_of(parts, rows.n_corrupt, adaptive=rows.adaptive) >= -log_delta - math.log(_FROM_BELOW)
+    return log_spread_of(parts, rows.n_corrupt, adaptive=rows.adaptive) >= -log_delta - math.log(FROM_BELOW)
 
 
 def scale_of(assume: Assumption) -> float:

@@ -91,7 +91,7 @@ class Joint:
         steps = [first_step(side, [pair[s] for pair in self.pairs], price) for s, side in enumerate((self.a, self.b))]
         middle = self.b.middle + self.turned * sum(self.span) / 2
         return search_end(
-            lambda bottom, top: self.least(bottom, top) - price, middle, math.hypot(*steps), lambda end: False
+            lambda bottom, top: self.least(bottom, top) - price, middle, math.hypot(*steps), lambda low, high: False
         )
 
     def lowest_ratio(self, price: float, low: float, high: float) -> float:

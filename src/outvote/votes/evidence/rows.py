@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from outvote._numba import compiled
 from outvote.votes.evidence.bins import least_sum_of_kinds
-from outvote.votes.evidence.factors import Factor, Floats, sum_of_logs
-from outvote.votes.evidence.scale import central_sd, central_window
+from outvote.votes.evidence.factors import Factor, Floats, VarianceFactor, sum_of_logs
+from outvote.votes.evidence.scale import STAKES, central_sd, central_window, log_spread_of
+
+#: Seconds that numpy takes for a product, and for each row of it.
+_SECONDS, _SECONDS_A_ROW = 3e-5, 1e-9
+
+
+_NOTHING, _NO_ROOM, _NO_LIMITS = np.empty(0), np.empty((0, 4)), (0.0, 0.0, 0.0, 0.0)
 
 
 class LogParts(NamedTuple):
@@ -35,7 +42,13 @@ class LogParts(NamedTuple):
         """Add up the values without the largest ones, `n_dropped` at most, as far as they are positive."""
         if self.weights is None:
             return least_sum(self.values.copy(), n_dropped)
-        return float(least_sum_of_kinds(self.values, self.weights, n_dropped)) if len(self.values) else 0.0
+        if not len(self.values):
+            return 0.0
+        functions = compiled(_SECONDS)
+        if functions is not None and float(self.values.min()) > 0:
+            found: float = functions.least_of_pieces(self.values, self.weights, float(n_dropped))
+            return found
+        return float(least_sum_of_kinds(self.values, self.weights, n_dropped))
 
     def __or__(self, other: LogParts) -> LogParts:
         """Return the parts of two samples together."""
@@ -152,9 +165,47 @@ class SortedRows:
         The `droppable` largest factors are left out, as far as they exceed 1. With low = -∞ the factors are those made
         constant left of -τ. An adaptive adversary is paid the least factor for every corrupt row.
         """
-        parts = self.log_parts(factor, low, high)
-        total = parts.total + parts.least(self.droppable)
+        total = self._compiled_product(factor, low, high)
+        if math.isnan(total):
+            parts = self.log_parts(factor, low, high)
+            total = parts.total + parts.least(self.droppable)
         return total + self.n_corrupt * (factor.least - factor.norm) if self.adaptive else total
+
+    def _compiled_product(self, factor: Factor, low: float, high: float) -> float:
+        """Return this by a compiled function; NaN if there is none, or it cannot tell."""
+        function = self._compiled(factor)
+        return math.nan if function is None else function(low, high)
+
+    def _compiled(self, factor: Factor) -> Callable[..., Any] | None:
+        """Return a compiled function of the ends, if there is one for this factor; it is NaN where it cannot tell."""
+        functions = compiled(_SECONDS + _SECONDS_A_ROW * len(self.values))
+        if functions is None or not isinstance(factor, VarianceFactor):
+            return None
+        return partial(functions.product_of_rows, self.values, self.droppable, factor.rate, factor.depth, factor.norm)
+
+    def compiled_end(
+        self, main: Factor, sd: float, prices: tuple[float, float], precision: tuple[float, float]
+    ) -> float:
+        """Return the end for every scale up to `sd` by a compiled function; NaN if there is none, or it cannot tell.
+
+        The factor is that for an sd of 1; prices are those of an end and of a cell of scales.
+        """
+        functions = compiled(10 * (_SECONDS + _SECONDS_A_ROW * self.n_values))
+        if functions is None or self.adaptive or not 1e-150 < sd < 1e150 or self.n_values <= self.droppable:
+            return math.nan
+        numbers = (float(self.n_rows), float(self.n_values), self.middle, self.largest_kept)
+        found: float = functions.cells_end(
+            self._for_ends, (main.rate, main.depth), sd, prices, numbers, precision, STAKES
+        )
+        return found
+
+    @property
+    def _for_ends(self) -> tuple[Any, ...]:
+        """What the compiled function takes of the rows."""
+        none = _NOTHING
+        return (
+            True, self.values, none, none, none, none, none, 0, 0, float(self.droppable), _NO_ROOM, none, _NO_LIMITS,
+        )  # fmt: skip
 
     def log_parts(self, factor: Factor, low: float, high: float) -> LogParts:
         """Return the sum of the logarithms of the factors that are never dropped, and the logarithms of the others."""
@@ -191,6 +242,24 @@ class SortedRows:
         with np.errstate(over="ignore"):
             return [(np.square(np.maximum(x[:most] - end, 0.0) / unit), 1)]
 
+    def log_spread_above(self, end: float, unit: float) -> float:
+        """Return the logarithm of the evidence that the variance exceeds unit², from rows above `end`."""
+        functions = compiled(_SECONDS + 4 * _SECONDS_A_ROW * len(self.values))
+        if functions is not None and not self.adaptive:
+            most = max(len(self.values) - self.droppable, int(np.searchsorted(self.values, end + unit)))
+            found: float = functions.spread_of_rows(self.values[:most], end, unit, STAKES)
+            if not math.isnan(found):
+                return found
+        return log_spread_of(self.squares_above(end, unit), self.n_corrupt, adaptive=self.adaptive)
+
+    def n_below(self, end: float) -> int:
+        """Return about how many rows lie below a number."""
+        return int(np.searchsorted(self.values, end))
+
+    def none_between(self, low: float, high: float) -> bool:
+        """Return whether no row lies between two numbers."""
+        return bool(np.searchsorted(self.values, low) == np.searchsorted(self.values, high, side="right"))
+
     def squares_outside(self, low: float, high: float, unit: float) -> list[tuple[Floats, Any]]:
         """Return the squares of how far rows lie outside of [low, high], in the same way."""
         outer, inner = self._parts
@@ -223,6 +292,18 @@ class SortedRows:
             return math.log(factors[0].weight) + self.log_product(factors[0], low, high)
         return _log_sum([math.log(one.weight) + self.log_product(one, low, high) for one in factors])
 
+    def excess_over(self, factors: Sequence[Factor], price: float) -> Callable[[float, float], float]:
+        """Return what gives `log_evidence` less a price, for means from one number to another."""
+        if len(factors) > 1 or self.adaptive or (function := self._compiled(factors[0])) is None:
+            return lambda low, high: self.log_evidence(factors, low, high) - price
+        lower = price - math.log(factors[0].weight)
+
+        def excess(low: float, high: float) -> float:
+            found = function(low, high) - lower
+            return self.log_evidence(factors, low, high) - price if math.isnan(found) else found
+
+        return excess
+
 
 class SeveralRows(SortedRows):
     """Several sets of rows of one law, each by itself independent: the mean of their evidence is evidence."""
@@ -233,6 +314,8 @@ class SeveralRows(SortedRows):
         self._members, self._first = members, first
         self.squares_above, self.squares_outside = first.squares_above, first.squares_outside  # type: ignore[method-assign]
         self.central_sd, self.central_mean = first.central_sd, first.central_mean  # type: ignore[method-assign]
+        self.n_below = first.n_below  # type: ignore[method-assign]
+        self.log_spread_above = first.log_spread_above  # type: ignore[method-assign]
 
     @property
     def values(self) -> Floats:
@@ -248,6 +331,10 @@ class SeveralRows(SortedRows):
     def smallest(self) -> float:
         """A number that no row is below."""
         return min(one.smallest for one in self._members)
+
+    def none_between(self, low: float, high: float) -> bool:
+        """Return whether no row lies between two numbers."""
+        return all(one.none_between(low, high) for one in self._members)
 
     @property
     def largest_kept(self) -> float:
@@ -271,6 +358,16 @@ class SeveralRows(SortedRows):
     def allowing(self, n_corrupt: int) -> SortedRows:
         """Return the rows with another number of them that may be corrupt."""
         return SeveralRows([one.allowing(n_corrupt) for one in self._members])
+
+    def compiled_end(
+        self, main: Factor, sd: float, prices: tuple[float, float], precision: tuple[float, float]
+    ) -> float:
+        """Return NaN: there is no compiled function."""
+        return math.nan
+
+    def excess_over(self, factors: Sequence[Factor], price: float) -> Callable[[float, float], float]:
+        """Return what gives `log_evidence` less a price, for means from one number to another."""
+        return lambda low, high: self.log_evidence(factors, low, high) - price
 
     def log_evidence(self, factors: Sequence[Factor], low: float, high: float) -> float:
         """Return the logarithm of the mean of their evidence."""

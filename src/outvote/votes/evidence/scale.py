@@ -42,7 +42,7 @@ def log_spread_of(parts: Sequence[tuple[Floats, Any]], n_corrupt: int, *, adapti
                 pay = squares * t + (1 - t)
                 total += times * sum_of_logs(pay) if np.ndim(times) == 0 else float(times @ np.log(pay))
         logs.append(total)
-    return _log_mean(logs)
+    return log_mean(logs)
 
 
 def paired_squares(rows: Floats) -> tuple[Floats, int]:
@@ -184,7 +184,7 @@ class Bets:
             curves.append((c, math.log(max(at))))
         bets = cls(eta, tuple(curves))
         best = [n_kept * (math.log1p(eta + c * eta * eta) - norm) + bets._paid(pairs, c, norm) for c, norm in curves]
-        return bets if _log_mean(best) >= price else None
+        return bets if log_mean(best) >= price else None
 
     def _paid(self, pairs: Pairs, c: float, norm: float) -> float:
         """Return what an adaptive adversary is paid: the least factor for every corrupt row."""
@@ -203,10 +203,10 @@ class Bets:
             small = values[n_kept:][values[n_kept:] <= norm]
             total = float(values[:n_kept].sum() + small.sum()) - (n_kept + len(small)) * norm
             logs.append(total + self._paid(pairs, c, norm))
-        return _log_mean(logs)
+        return log_mean(logs)
 
 
-def _log_mean(logs: Sequence[float]) -> float:
+def log_mean(logs: Sequence[float]) -> float:
     largest = max(logs)
     if not math.isfinite(largest):
         return largest

@@ -1,0 +1,302 @@
+"""Ends of intervals that are conditional on an sd: see votes/evidence/interval.py and votes/evidence/ends.py.
+
+The same steps as there for one factor, with nothing between them but arithmetic. Rows come as they are, or in bins.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote._numba.evidence import product_of_bins, product_of_rows, spread_of_bins, spread_of_rows
+from outvote._numba.jit import jit
+
+Floats = NDArray[np.float64]
+
+
+@jit
+def _excess(rows: Any, factor: tuple[float, float, float], price: float, low: float, high: float) -> float:
+    """Return by how much the evidence exceeds its price; NaN if that cannot be told here."""
+    single, values, count, mean, squares, lows, highs, first, last, n_dropped, room, _, limits = rows
+    rate, depth, sd = factor
+    norm = math.log1p(rate * sd * sd / (2 * depth))
+    if single:
+        return product_of_rows(values, int(n_dropped), rate, depth, norm, low, high) - price
+    curvature = rate / (depth * (1 - rate * depth / 2))
+    steepest, bend = math.sqrt(curvature / 2), curvature / 8
+    if not bend * limits[0] / 2 + steepest * limits[1] <= limits[2]:
+        return math.nan
+    least = math.log1p(-rate * depth / 2)
+    return (
+        product_of_bins(
+            count, mean, squares, lows, highs, first, last, n_dropped, room, rate, depth, norm, least, bend,
+            steepest * limits[3], low, high,
+        )
+        - price
+    )  # fmt: skip
+
+
+@jit
+def _root(
+    rows: Any, factor: Any, price: float, start: float, low: float, high: float, above: float, below: float,
+    tolerance: float,
+) -> float:  # fmt: skip
+    """Do what `falling_root` does for the evidence against means from `start` on."""
+    side, slow = 0, 0
+    while high - low > tolerance:
+        width = high - low
+        middle = low + width / 2
+        if slow < 3 and math.isfinite(above) and math.isfinite(below) and above > below:
+            secant = low + width * above / (above - below)
+            secant = min(max(secant, low + tolerance / 2), high - tolerance / 2)
+            if low < secant < high:
+                middle = secant
+        if not low < middle < high:
+            break
+        value = _excess(rows, factor, price, start, middle)
+        if math.isnan(value):
+            return math.nan
+        if value >= 0:
+            low, above = middle, value
+            below, side = below / (2 if side > 0 else 1), 1
+        else:
+            high, below = middle, value
+            above, side = above / (2 if side < 0 else 1), -1
+        slow = slow + 1 if high - low > width / 2 else 0
+    return low
+
+
+@jit
+def _moved_up(rows: Any, factor: Any, price: float, low: float, high: float, tolerance: float, above: float) -> float:
+    """Do what `moved_up` does."""
+    if not above >= 0:
+        return low
+    below = _excess(rows, factor, price, low, high)
+    if below >= 0 and _excess(rows, factor, price, low, math.inf) >= 0:
+        return math.inf
+    while below >= 0:
+        high += 2 * (high - low)
+        below = _excess(rows, factor, price, low, high)
+    if math.isnan(below):
+        return below
+    return _root(rows, factor, price, low, low, high, above, below, tolerance)
+
+
+@jit
+def _none_between(rows: Any, low: float, high: float) -> bool:
+    single, values, lows, highs = rows[0], rows[1], rows[5], rows[6]
+    if single:
+        return np.searchsorted(values, low) == np.searchsorted(values, high, side="right")
+    return np.searchsorted(highs, low) == np.searchsorted(lows, high, side="right")
+
+
+@jit
+def _n_below(rows: Any, end: float) -> float:
+    single, values, count, mean = rows[0], rows[1], rows[2], rows[3]
+    if single:
+        return float(np.searchsorted(values, end))
+    return count[: np.searchsorted(mean, end)].sum()
+
+
+@jit
+def _lower_end(
+    rows: Any, factor: tuple[float, float, float], price: float, n_rows: float, n_values: float, middle: float,
+    roughly: float, precision: float,
+) -> tuple[float, float]:  # fmt: skip
+    """Do what `lower_end` does."""
+    rate, depth, sd = factor
+    norm, least = math.log1p(rate * sd * sd / (2 * depth)), math.log1p(-rate * depth / 2)
+    first = 2 * (price / n_rows + norm) / rate
+    far = _n_below(rows, middle - first - depth)
+    end = middle - first - 1.1 * far * (norm - least) / (rate * max(n_values - far, 1.0))
+    step = first
+    above = _excess(rows, factor, price, -math.inf, end)
+    while not above >= 0:
+        end, step = end - step, 2 * step
+        if math.isnan(above) or step > 1e30 * first:
+            return math.nan, math.nan
+        above = _excess(rows, factor, price, -math.inf, end)
+    start, top = end, max(middle, end) + step
+    if not _none_between(rows, start - 2 * depth, top - depth):
+        end = _moved_up(rows, factor, price, start, top, roughly * first, above)
+        if not math.isfinite(end):
+            return end, start
+        above = _excess(rows, factor, price, end, end)
+    top = top if top > end else end + step
+    return _moved_up(rows, factor, price, end, top, precision * first, above), start
+
+
+@jit
+def _end_in_cell(
+    rows: Any, factor: Any, price: float, n_rows: float, n_values: float, middle: float, roughly: float,
+    precision: float, end: float, start: float,
+) -> float:  # fmt: skip
+    """Do what `end_in_cell` does."""
+    if _excess(rows, factor, price, -math.inf, end) >= 0:
+        return end
+    if not _excess(rows, factor, price, -math.inf, start) >= 0:
+        other = _lower_end(rows, factor, price, n_rows, n_values, middle, roughly, precision)[0]
+        return min(end, other) if other == other else math.nan
+    first, low = end - start, start
+    for tolerance in (roughly, precision):
+        above, below = _excess(rows, factor, price, low, low), _excess(rows, factor, price, low, end)
+        if math.isnan(above) or math.isnan(below):
+            return math.nan
+        if below >= 0 or not above >= 0:
+            return end if below >= 0 else low
+        low = _root(rows, factor, price, low, low, end, above, below, tolerance * first)
+    return low
+
+
+@jit
+def _spread(rows: Any, end: float, unit: float, stakes: Any) -> float:
+    """Return the logarithm of the evidence that the variance exceeds unit², from rows above `end`."""
+    single, values, count, mean, squares = rows[0], rows[1], rows[2], rows[3], rows[4]
+    lows, n_dropped, kept = rows[5], rows[9], rows[11]
+    if single:
+        most = max(len(values) - int(n_dropped), np.searchsorted(values, end + unit))
+        return spread_of_rows(values[:most], end, unit, stakes)
+    return spread_of_bins(lows, mean, squares, count, kept, end, unit, stakes)
+
+
+@jit
+def _lowest_cell(rows: Any, end: float, top: int, price: float, n_values: float, stakes: Any) -> int:
+    """Do what `_lowest_cell` does; a cell far above `top` if it cannot be told."""
+    single, values, lows, n_dropped, kept = rows[0], rows[1], rows[5], rows[9], rows[11]
+    total = 0.0
+    if single:
+        for i in range(len(values) - int(n_dropped)):
+            total += max(values[i] - end, 0.0) ** 2
+    else:
+        for i in range(len(lows)):
+            total += kept[i] * max(lows[i] - end, 0.0) ** 2
+    mean = total / (n_values - n_dropped)
+    k = min(math.floor(3 * math.log2(max(mean, 1e-300)) / 2), top - 1)
+    for _ in range(200):
+        spread = _spread(rows, end, 2.0 ** (k / 3), stakes)
+        if not (k < top and spread >= price):
+            break
+        k += 1
+    for _ in range(200):
+        if _spread(rows, end, 2.0 ** ((k - 1) / 3), stakes) >= price:
+            return k
+        k -= 1
+    return top + 1000
+
+
+@jit
+def cells_end(
+    rows: Any,
+    main: tuple[float, float],
+    sd: float,
+    prices: tuple[float, float],
+    numbers: tuple[float, float, float, float],
+    precision: tuple[float, float],
+    stakes: Any,
+) -> float:
+    """Return a number below which every mean is ruled out for every scale up to `sd`; NaN if it cannot be told here.
+
+    Parameters
+    ----------
+    rows : tuple
+        Whether they are single; the rows; count, mean, squares and ends of the bins; the first bin that is never
+        dropped, and the first after these; how many rows may be dropped; room for two kinds of rows of each bin; how
+        many rows of each are left without the largest; and limits for the loss of bins.
+    main : tuple of float
+        Rate and depth of the factor for an sd of 1.
+    sd : float
+        The largest sd.
+    prices : tuple of float
+        Of an end, and of a cell of scales.
+    numbers : tuple of float
+        How many rows there are, how many may be clean, a value in their middle, and the largest that is kept.
+    precision : tuple of float
+        How precisely an end is found the first time, and in the end.
+    stakes : tuple of float
+        Those of the evidence on a variance.
+    """
+    price, spread_price = prices
+    n_rows, n_values, middle, largest_kept = numbers
+    roughly, precise = precision
+    top = math.ceil(3 * math.log2(sd) + 1e-9)
+    unit = 2.0 ** ((top - 0.5) / 3)
+    factor = (main[0] / unit, main[1] * unit, min(2.0 ** (top / 3), sd))
+    end, start = _lower_end(rows, factor, price, n_rows, n_values, middle, roughly, precise)
+    if not math.isfinite(end):
+        return math.nan
+    norm = math.log1p(factor[0] * factor[2] * factor[2] / (2 * factor[1]))
+    end = min(end, largest_kept - 2 * (price / n_rows + norm) / factor[0])
+    bottom = _lowest_cell(rows, end, top, spread_price, n_values, stakes)
+    if bottom > top + 1:
+        return math.nan
+    for k in range(top - 1, bottom - 1, -1):
+        unit = 2.0 ** ((k - 0.5) / 3)
+        factor = (main[0] / unit, main[1] * unit, min(2.0 ** (k / 3), sd))
+        end = _end_in_cell(rows, factor, price, n_rows, n_values, middle, roughly, precise, end, start)
+        if not math.isfinite(end):
+            return math.nan
+    return end
+
+
+@jit
+def _central_sd(values: Floats, n_dropped: int) -> float:
+    """Do what `central_sd` does, for rows in ascending order."""
+    n, n_kept = len(values), len(values) - n_dropped
+    middle = values[(n - 1) // 2] / 2 + values[n // 2] / 2
+    first, best = 0, math.inf
+    for start in range(n_dropped + 1):
+        reach = max(middle - values[start], values[start + n_kept - 1] - middle)
+        if reach < best:
+            first, best = start, reach
+    mean = 0.0
+    for i in range(first, first + n_kept):
+        mean += values[i] - middle
+    mean /= n_kept
+    squares = 0.0
+    for i in range(first, first + n_kept):
+        squares += (values[i] - middle - mean) ** 2
+    return math.sqrt(squares / n_kept)
+
+
+@jit
+def ends_of_groups(
+    values: Floats,
+    starts: NDArray[np.int64],
+    dropped: NDArray[np.int64],
+    multiples: Floats,
+    rates: Floats,
+    depths: Floats,
+    prices: tuple[float, float],
+    precision: tuple[float, float],
+    stakes: Any,
+    found: Floats,
+) -> None:
+    """Write the sd of the premise, and both ends, of each group of rows; NaN where it cannot be told here.
+
+    Rows of a group stand together, from its start on; those of all groups are put in order here. An sd is a multiple of
+    that of the central rows, for groups without the `dropped` farthest ones.
+    """
+    nothing, room = np.empty(0), np.empty((0, 4))
+    limits = (0.0, 0.0, 0.0, 0.0)
+    for g in range(len(dropped)):
+        rows = values[starts[g] : starts[g + 1]]
+        rows.sort()
+        n, k = len(rows), dropped[g]
+        found[g, :] = math.nan
+        if n <= 2 * k:
+            continue
+        sd = multiples[g] * _central_sd(rows, k)
+        found[g, 0] = sd
+        if not 1e-100 < sd < 1e100:
+            continue
+        for side in range(2):
+            ordered = rows if side == 0 else -rows[::-1]
+            given = (
+                True, ordered, nothing, nothing, nothing, nothing, nothing, 0, 0, float(k), room, nothing, limits,
+            )  # fmt: skip
+            numbers = (float(n), float(n), ordered[n // 2], ordered[n - k - 1])
+            end = cells_end(given, (rates[g], depths[g]), sd, prices, numbers, precision, stakes)
+            found[g, 1 + side] = end if side == 0 else -end

@@ -1,0 +1,325 @@
+"""Products of factors without the largest ones: see votes/evidence/rows.py and votes/evidence/binned.py."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote._numba.jit import jit
+
+Floats = NDArray[np.float64]
+
+
+@jit
+def _pay(x: float, rate: float, depth: float, low: float, high: float) -> float:
+    """Return 1 + λh at its least for means in [low, high]."""
+    y = min(max(x - high, -depth), x - low)
+    return 1.0 + (y * (rate / (2 * depth)) + rate) * y
+
+
+@jit
+def product_of_rows(
+    values: Floats, n_dropped: int, rate: float, depth: float, norm: float, low: float, high: float
+) -> float:
+    """Return the logarithm of the product of the factors of rows in ascending order.
+
+    Along the rows factors fall and then rise, so that the largest one of those that are left is the first or the last.
+    """
+    first, last = 0, len(values) - 1
+    even = math.exp(norm)
+    for _ in range(min(n_dropped, len(values))):
+        left = _pay(values[first], rate, depth, low, high)
+        right = _pay(values[last], rate, depth, low, high)
+        if max(left, right) <= even:
+            break
+        if left > right:
+            first += 1
+        else:
+            last -= 1
+    # Four products side by side: one multiplication need not wait for the last.
+    total, i = 0.0, first
+    one, two, three, four = 1.0, 1.0, 1.0, 1.0
+    while i + 3 <= last:
+        one *= _pay(values[i], rate, depth, low, high)
+        two *= _pay(values[i + 1], rate, depth, low, high)
+        three *= _pay(values[i + 2], rate, depth, low, high)
+        four *= _pay(values[i + 3], rate, depth, low, high)
+        i += 4
+        if not (min(min(one, two), min(three, four)) > 1e-70 and max(max(one, two), max(three, four)) < 1e70):
+            product = (one * two) * (three * four)
+            if not 0.0 < product < math.inf:  # one row alone is this far out
+                return math.nan
+            total += math.log(product)
+            one, two, three, four = 1.0, 1.0, 1.0, 1.0
+    for j in range(i, last + 1):
+        total += math.log(_pay(values[j], rate, depth, low, high))
+    return total + math.log((one * two) * (three * four)) - (last + 1 - first) * norm
+
+
+@jit
+def _log(pay: float) -> float:
+    """Return the logarithm; close to 1 a few terms of the series will do."""
+    z = pay - 1
+    if abs(z) < 0.02:
+        rest = 1 / 5 - z * (1 / 6 - z * (1 / 7 - z / 8))
+        return z - z * z * (1 / 2 - z * (1 / 3 - z * (1 / 4 - z * rest)))
+    return math.log(pay)
+
+
+@jit
+def _sum_of_bins(
+    count: Floats,
+    mean: Floats,
+    squares: Floats,
+    low_ends: Floats,
+    high_ends: Floats,
+    rate: float,
+    depth: float,
+    norm: float,
+    bend: float,
+    slack: float,
+    low: float,
+    high: float,
+) -> float:
+    """Return the sum of the logarithms of rows in bins that are never dropped, at least."""
+    n, total, lost = len(count), 0.0, 0.0
+    if not n:
+        return 0.0
+    first, last = _pay(mean[0], rate, depth, low, high) - 1, _pay(mean[n - 1], rate, depth, low, high) - 1
+    # Between its ends, if the valley does not lie in between, the pay is between these: where all are close to 1 a few
+    # terms of the series will do.
+    if mean[0] - high > -depth and max(abs(first), abs(last)) < 0.02:
+        for i in range(n):
+            z = _pay(mean[i], rate, depth, low, high) - 1
+            rest = 1 / 5 - z * (1 / 6 - z * (1 / 7 - z / 8))
+            total += count[i] * (z - z * z * (1 / 2 - z * (1 / 3 - z * (1 / 4 - z * rest))))
+    else:
+        for i in range(n):
+            total += count[i] * math.log(_pay(mean[i], rate, depth, low, high))
+    for i in range(n):
+        lost += bend * squares[i] / 2 + slack * count[i] * (high_ends[i] - low_ends[i]) + norm * count[i]
+    return total - lost
+
+
+@jit
+def _kinds_of_bins(
+    count: Floats,
+    mean: Floats,
+    squares: Floats,
+    low_ends: Floats,
+    high_ends: Floats,
+    n_first: int,
+    n_last: int,
+    n_dropped: float,
+    kinds: Floats,
+    rate: float,
+    depth: float,
+    norm: float,
+    least: float,
+    bend: float,
+    slack: float,
+    low: float,
+    high: float,
+) -> tuple[float, int]:
+    """Write the two kinds of rows of bins whose rows may be dropped: their values, and how many rows have them.
+
+    Also return the sum over all other bins, and the first of these.
+    """
+    if n_first < n_last:  # rows between μ - 2τ and μ have factors below 1, and are never dropped
+        far = 0
+        while far < n_first and low_ends[far] <= high - 2 * depth:
+            far += 1
+        n_first = far
+    total = _sum_of_bins(
+        count[n_first:n_last], mean[n_first:n_last], squares[n_first:n_last], low_ends[n_first:n_last],
+        high_ends[n_first:n_last], rate, depth, norm, bend, slack, low, high,
+    )  # fmt: skip
+    n = len(count)
+    edge, last = math.nan, 0.0
+    for i in range(n):
+        if n_first <= i < n_last:
+            continue
+        left = min(max(low_ends[i] - high, -depth), low_ends[i] - low)
+        right = min(max(high_ends[i] - high, -depth), high_ends[i] - low)
+        first = last if low_ends[i] == edge else _log(_pay(low_ends[i], rate, depth, low, high))
+        edge = high_ends[i]
+        last = _log(_pay(edge, rate, depth, low, high))
+        lower, upper = min(first, last), max(first, last)
+        if left < -depth and right > -depth:
+            lower = least
+        sum_ = count[i] * _log(_pay(mean[i], rate, depth, low, high)) - bend * squares[i] / 2
+        sum_ -= slack * count[i] * (high_ends[i] - low_ends[i])
+        if not squares[i] < math.inf or not sum_ > count[i] * lower:
+            sum_ = count[i] * lower
+        sum_ = min(sum_, count[i] * upper)
+        gap = upper - lower
+        n_upper = min((sum_ - count[i] * lower) / gap, count[i]) if 0.0 < gap < math.inf else 0.0
+        kinds[i, 0], kinds[i, 1] = upper - norm, n_upper
+        kinds[i, 2], kinds[i, 3] = lower - norm, count[i] - n_upper
+    return total, n_first
+
+
+@jit
+def product_of_bins(
+    count: Floats,
+    mean: Floats,
+    squares: Floats,
+    low_ends: Floats,
+    high_ends: Floats,
+    n_first: int,
+    n_last: int,
+    n_dropped: float,
+    kinds: Floats,
+    rate: float,
+    depth: float,
+    norm: float,
+    least: float,
+    bend: float,
+    slack: float,
+    low: float,
+    high: float,
+) -> float:
+    """Return the logarithm of the product of the factors of rows in bins; rows up to `n_first` may be dropped.
+
+    So may those from `n_last` on. `kinds` is written to.
+    """
+    n = len(count)
+    total, n_first = _kinds_of_bins(
+        count, mean, squares, low_ends, high_ends, n_first, n_last, n_dropped, kinds, rate, depth, norm, least, bend,
+        slack, low, high,
+    )  # fmt: skip
+    # From either end inwards the values fall until they are negative: the largest of what is left is at an end.
+    i, j, of_i, of_j, rest = 0, n - 1, 0, 0, n_dropped
+    while rest > 0.0 and i <= j:
+        left = kinds[i, of_i] if i < n_first else -1.0
+        right = kinds[j, of_j] if j >= n_last else -1.0
+        if max(left, right) <= 0.0:
+            break
+        if left > right:
+            gone = min(kinds[i, of_i + 1], rest)
+            kinds[i, of_i + 1] -= gone
+            i, of_i = (i + 1, 0) if of_i else (i, 2)
+        else:
+            gone = min(kinds[j, of_j + 1], rest)
+            kinds[j, of_j + 1] -= gone
+            j, of_j = (j - 1, 0) if of_j else (j, 2)
+        rest -= gone
+    for i in range(n):
+        if i < n_first or i >= n_last:
+            for kind in (0, 2):
+                if kinds[i, kind + 1] > 0.0:
+                    total += kinds[i, kind] * kinds[i, kind + 1]
+    return total
+
+
+@jit
+def parts_of_bins(
+    count: Floats,
+    mean: Floats,
+    squares: Floats,
+    low_ends: Floats,
+    high_ends: Floats,
+    n_first: int,
+    n_last: int,
+    n_dropped: float,
+    kinds: Floats,
+    rate: float,
+    depth: float,
+    norm: float,
+    least: float,
+    bend: float,
+    slack: float,
+    low: float,
+    high: float,
+    pieces: Floats,
+) -> tuple[float, int]:
+    """Write the values above 0 that may be dropped, and how many rows have each; return the sum of all others.
+
+    Also return how many of these values there are.
+    """
+    total, n_first = _kinds_of_bins(
+        count, mean, squares, low_ends, high_ends, n_first, n_last, n_dropped, kinds, rate, depth, norm, least, bend,
+        slack, low, high,
+    )  # fmt: skip
+    found = 0
+    for i in range(len(count)):
+        if i < n_first or i >= n_last:
+            for kind in (0, 2):
+                if kinds[i, kind + 1] > 0.0:
+                    if kinds[i, kind] > 0.0:
+                        pieces[0, found], pieces[1, found] = kinds[i, kind], kinds[i, kind + 1]
+                        found += 1
+                    else:
+                        total += kinds[i, kind] * kinds[i, kind + 1]
+    return total, found
+
+
+@jit
+def least_of_pieces(values: Floats, weights: Floats, n_dropped: float) -> float:
+    """Add up weighted values without the largest ones, `n_dropped` rows at most."""
+    total, rest = 0.0, n_dropped
+    for i in np.argsort(values)[::-1]:
+        gone = min(weights[i], rest)
+        rest -= gone
+        if weights[i] > gone:
+            total += values[i] * (weights[i] - gone)
+    return total
+
+
+@jit
+def _log_mean(logs: Floats) -> float:
+    largest = logs.max()
+    if not math.isfinite(largest):
+        return largest
+    return largest + math.log(np.exp(logs - largest).sum() / len(logs))
+
+
+@jit
+def spread_of_rows(values: Floats, end: float, unit: float, stakes: tuple[float, ...]) -> float:
+    """Return the logarithm of the evidence that a variance exceeds unit², from how far rows lie above `end`."""
+    logs = np.zeros(len(stakes))
+    for s in range(len(stakes)):
+        t, product = stakes[s], 1.0
+        for i in range(len(values)):
+            away = max(values[i] - end, 0.0) / unit
+            product *= away * away * t + (1 - t)
+            if not 1e-150 < product < 1e150:
+                if not 0.0 < product < math.inf:
+                    return math.nan
+                logs[s] += math.log(product)
+                product = 1.0
+        logs[s] += math.log(product)
+    return _log_mean(logs)
+
+
+@jit
+def spread_of_bins(
+    low_ends: Floats,
+    mean: Floats,
+    squares: Floats,
+    count: Floats,
+    kept: Floats,
+    end: float,
+    unit: float,
+    stakes: tuple[float, ...],
+) -> float:
+    """Return the same from bins, of which `kept` rows each are left, or all if they lie less than a unit above."""
+    logs = np.zeros(len(stakes))
+    for i in range(len(count)):
+        away = max(low_ends[i] - end, 0.0) / unit
+        least = away * away
+        times = count[i] if least < 1 else kept[i]
+        if times <= 0.0:
+            continue
+        away = max(mean[i] - end, 0.0) / unit
+        likely = away * away
+        for s in range(len(stakes)):
+            t = stakes[s]
+            at_least = times * math.log(least * t + (1 - t))
+            if times == count[i]:
+                lost = t / (1 - t) * squares[i] / (2 * unit * unit)
+                at_least = max(at_least, times * math.log(likely * t + (1 - t)) - lost)
+            logs[s] += at_least
+    return _log_mean(logs)

@@ -1,0 +1,161 @@
+"""What `tolerance` returns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from outvote.blocks.plan import RowPlan
+from outvote.data.text import count, rounded, spaced, with_radius
+from outvote.estimate.result import RobustEstimate
+
+
+class Later(Sequence[Any]):
+    """A tuple that is worked out when it is first looked at."""
+
+    def __init__(self, find: Callable[[], Sequence[Any]]):
+        self._find = find
+
+    @cached_property
+    def _found(self) -> tuple[Any, ...]:
+        return tuple(self._find())
+
+    def __getitem__(self, where: Any) -> Any:
+        return self._found[where]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __eq__(self, other: object) -> bool:
+        return self._found == (other._found if isinstance(other, Later) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._found)
+
+    def __repr__(self) -> str:
+        return repr(self._found)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (self._found,)
+
+
+@dataclass(frozen=True, repr=False)
+class Tolerance:
+    """How many corrupt rows a conclusion survives.
+
+    Attributes
+    ----------
+    rows : int or None
+        The conclusion stands for every number of corrupt rows up to this one, in all samples together; None if it
+        does not stand even when no row is corrupt.
+    n_rows : int
+        Rows in all samples together.
+    claim : str
+        The conclusion.
+    confidence : float
+        With this probability the sentence is true, however many rows are corrupt.
+    estimate : RobustEstimate
+        The estimate for the contamination that was assumed; with votes of blocks, when no row is corrupt.
+    deciding : sequence
+        The positions in the input of the rows that speak most for the conclusion, strongest first: it rests on them.
+        They are looked for when this is first read, in the rows as they are then.
+        For two samples pairs of the sample (0 or 1) and the position. Of a quantile the rows on the claim's side
+        nearest the bound. Empty if the conclusion does not stand.
+    premise : str
+        What must be true of the clean rows, in words, if an sd was read off them.
+    largest_sd : float or tuple of float
+        The largest sd of clean rows, of each sample, at which the conclusion stands with as many corrupt rows as were
+        assumed; NaN if sds were declared, or it does not stand with so many.
+    """
+
+    rows: int | None
+    n_rows: int
+    claim: str
+    confidence: float
+    estimate: RobustEstimate
+    deciding: Sequence[Any] = ()
+    premise: str = ""
+    largest_sd: float | tuple[float, ...] = math.nan
+
+    @property
+    def stands(self) -> bool:
+        """Whether the conclusion stands when no row is corrupt."""
+        return self.rows is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers and strings, ready for JSON."""
+        largest = [sd if math.isfinite(sd) else None for sd in np.atleast_1d(self.largest_sd).tolist()]
+        return {
+            "rows": self.rows,
+            "n_rows": self.n_rows,
+            "claim": self.claim,
+            "confidence": self.confidence,
+            "sentence": str(self),
+            "deciding": [list(one) if isinstance(one, tuple) else one for one in self.deciding],
+            "premise": self.premise or None,
+            "largest_sd": largest if len(largest) > 1 else largest[0],
+            "estimate": self.estimate.to_dict(),
+        }
+
+    def sentence(self, deciding: int = 0) -> str:
+        """Say what stands, and until when; list so many of the deciding rows."""
+        value, grounds = float(self.estimate.estimate), self._grounds()
+        found = f"{self.claim}: it is {self._size(value)}"
+        if self.claim in ("difference > 0", "difference < 0"):
+            winner, loser = ("B", "A") if self.claim == "difference > 0" else ("A", "B")
+            found = f"{winner} beats {loser} by {self._size(value if winner == 'B' else -value)}"
+        total = spaced(self.n_rows)
+        if self.rows is None:
+            return f"These {total} rows do not settle whether {self.claim}, even if none is corrupt{grounds}."
+        text = f"{found}; this stands unless more than {spaced(self.rows)} of the {total} rows are corrupt{grounds}."
+        if self.rows < self._assumed:
+            text = (
+                f"Whether {self.claim} is not settled if {spaced(self._assumed)} of the {total} rows may be corrupt; "
+                f"it stands if no more than {spaced(self.rows)} are{grounds}."
+            )
+        if deciding and self.deciding:
+            shown = ", ".join(map(_named_row, self.deciding[:deciding]))
+            text += f" The rows that decide: {shown}{', …' if len(self.deciding) > deciding else ''}."
+        return text
+
+    @property
+    def _assumed(self) -> int:
+        """How many corrupt rows the estimate allows for."""
+        plan = self.estimate.plan
+        return plan.withstands if isinstance(plan, RowPlan) else 0
+
+    def _size(self, value: float) -> str:
+        if self.estimate.plan.vote != "order":
+            return with_radius(value, float(self.estimate.radius))
+        low, high = (float(end) for end in self.estimate.interval)
+        half = (high - low) / 2
+        known = [
+            f"{word} {rounded(end, half)}"
+            for end, word in ((low, "at least"), (high, "at most"))
+            if abs(end) < math.inf
+        ]
+        ends = f"{rounded(low, half)} to {rounded(high, half)}" if len(known) == 2 else "".join(known)
+        return f"{rounded(value, half)} ({ends})" if ends else rounded(value, None)
+
+    def _grounds(self) -> str:
+        grounds = "" if self.estimate.certificate.adversary == "oblivious" else ", even by someone who saw the others"
+        if not self.premise:
+            return grounds + (" (plug-in)" if self.estimate.certificate.provenance == "plug-in" else "")
+        largest = [f"{sd:.3g}" for sd in np.atleast_1d(self.largest_sd).tolist() if math.isfinite(sd)]
+        until = f"; with {count(self._assumed, 'corrupt row')} up to {' and '.join(largest)}" if largest else ""
+        return f"{grounds} (if {self.premise}{until})"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+
+def _named_row(row: int | tuple[int, int]) -> str:
+    return f"{'AB'[row[0]]}[{row[1]}]" if isinstance(row, tuple) else str(row)

@@ -1,0 +1,165 @@
+"""Means of frames in memory by evidence, all rows and by group, against `outvote.mean` of the same rows."""
+
+import math
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import outvote as ov
+from outvote._numba import numpy_only
+from outvote.tables.evidence import MEAN_ANSWER
+
+KINDS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return KINDS[request.param]
+
+
+def rows(n=4000, seed=0):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 120, size=60)
+    city = np.repeat([f"c{i:02d}" for i in range(60)], sizes)[:n]
+    n = len(city)
+    v = rng.normal(3, 2, size=n)
+    v[rng.choice(n, n // 200, replace=False)] = 1e6
+    order = rng.permutation(n)
+    return {"city": city[order].tolist(), "wet": (np.arange(n) % 2 == 0).tolist(), "v": v[order], "w": v[order] ** 2}
+
+
+def lines(answer):
+    return nw.from_native(answer).rows(named=True)
+
+
+@pytest.mark.parametrize("numba", [False, True])
+@pytest.mark.parametrize("alternative", ["two-sided", "less"])
+def test_groups_equal_the_means_of_their_rows(kind, numba, alternative):
+    if numba:
+        import outvote._numba.functions  # noqa: F401
+    table = rows()
+    with numpy_only() if not numba else pytest.MonkeyPatch.context():
+        found = lines(ov.scan(kind(table)).mean("v", by="city", contamination=0.02, alternative=alternative))
+        cities = sorted(set(table["city"]))
+        assert [line["city"] for line in found] == cities
+        for line in found:
+            own = table["v"][np.array(table["city"]) == line["city"]]
+            right = ov.mean(own, contamination=0.02, alternative=alternative)
+            width = max(float(right.interval.high) - float(right.interval.low), 1e-300)
+            width = 1.0 if math.isinf(width) else width
+            assert (line["n"], line["corrupt"]) == (len(own), right.plan.n_corrupt)
+            assert line["provenance"] == right.certificate.provenance
+            if right.certificate.provenance == "none":
+                assert line["note"] == right.certificate.note
+                continue
+            assert line["low"] == pytest.approx(float(right.interval.low), abs=1e-9 * width)
+            assert line["high"] == pytest.approx(float(right.interval.high), abs=1e-9 * width)
+            assert line["premise_sd"] == pytest.approx(float(right.certificate.premise_sd), rel=1e-12)
+            assert line["estimate"] == pytest.approx(float(right.estimate), abs=1e-9 * width)
+
+
+def test_answers_have_the_columns_that_are_promised(kind):
+    table = rows()
+    answer = nw.from_native(ov.scan(kind(table)).mean("v", by=["city", "wet"]))
+    assert answer.columns == ["city", "wet", *list(MEAN_ANSWER)[1:]]
+    several = nw.from_native(ov.scan(kind(table)).mean(["v", "w"], by="wet"))
+    assert several.columns == ["wet", *MEAN_ANSWER]
+    assert several["column"].to_list() == ["v", "w", "v", "w"]
+    assert several["wet"].to_list() == [False, False, True, True]
+    alone = nw.from_native(ov.scan(kind(table)).mean("w", by="wet"))
+    assert several["low"].to_list()[1::2] == pytest.approx(alone["low"].to_list())
+
+
+@pytest.mark.parametrize("size", [9_000, 30_000])
+def test_large_groups_are_counted_in_bins_as_a_mean_is(size):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"g": np.repeat([3, 1, 2], [size, 50, size]), "v": rng.normal(size=2 * size + 50)})
+    found = ov.scan(frame).mean("v", by="g")
+    assert found.g.tolist() == [1, 2, 3]
+    for line in found.itertuples():
+        right = ov.mean(frame.v[frame.g == line.g])
+        assert (line.low, line.high) == pytest.approx(right.interval, abs=1e-9)
+
+
+@pytest.mark.parametrize("assume", [ov.FiniteVariance(3.0), ov.Bounded(-20, 40), ov.Contamination(2, "adaptive")])
+def test_declared_scales_and_adversaries(assume):
+    table = rows()
+    options = {"contamination": 3, "assume": assume}
+    if isinstance(assume, ov.Contamination):
+        options = {"contamination": assume}
+    frame = pd.DataFrame(table)
+    for line in ov.scan(frame).mean("v", by="city", **options).itertuples():
+        own = frame.v[frame.city == line.city].to_numpy()
+        try:
+            right = ov.mean(own, **options)
+        except ValueError as error:
+            assert line.provenance == "none"
+            assert line.note == str(error)
+            continue
+        if right.certificate.provenance == "none":
+            continue
+        assert (line.low, line.high) == pytest.approx(right.interval)
+
+
+@pytest.mark.parametrize("policy", ["omit", "corrupt"])
+def test_missing_rows_are_left_out_or_count_as_corrupt(kind, policy):
+    table = rows()
+    v = np.array(table["v"])
+    v[[1, 5, 70]] = math.nan
+    gone = np.array(table["city"]) == "c07"
+    v[gone] = math.nan
+    frame = kind({"city": table["city"], "v": v})
+    with pytest.raises(ValueError, match="has NULL, NaN or infinite values"):
+        ov.scan(frame).mean("v", by="city")
+    for line in lines(ov.scan(frame).mean("v", by="city", contamination=3, nan_policy=policy)):
+        own = v[np.array(table["city"]) == line["city"]]
+        try:
+            right = ov.mean(own, 3, nan_policy=policy)
+        except ValueError:
+            assert line["provenance"] == "none"
+            assert line["note"]
+            continue
+        if right.certificate.provenance == "conditional":
+            assert (line["low"], line["high"]) == pytest.approx(right.interval, abs=1e-6)
+            assert line["n"] == right.plan.n_rows
+
+
+def test_all_rows_of_a_frame_go_by_evidence_unless_blocks_are_asked_for(kind):
+    table = rows()
+    scan = ov.scan(kind(table))
+    assert scan.mean("v").interval == ov.mean(table["v"]).interval
+    both = scan.mean(["v", "w"], contamination=0.02)
+    right = ov.mean(np.column_stack([table["v"], table["w"]]), 0.02)
+    assert both.interval.low == pytest.approx(right.interval.low)
+    assert both.names == ("v", "w")
+    assert scan.mean("v", contamination="auto").interval == ov.mean(table["v"], "auto").interval
+    assert scan.mean("v", n_blocks=11, rng=0).plan.n_blocks == 11
+    assert scan.mean("v", vote="median", rng=0).plan.vote == "median"
+    with pytest.raises(ValueError, match="one answer, but not one for each group"):
+        scan.mean("v", by="city", contamination="auto")
+    with pytest.raises(ValueError, match="needs a frame in memory"):
+        ov.scan(pl.LazyFrame({"v": [1.0, 2.0]})).mean("v", vote="evidence")
+
+
+def test_groups_that_cannot_be_answered_say_why():
+    frame = pd.DataFrame({"g": ["a"] * 2 + ["b"] * 50 + ["c"] * 40, "v": np.r_[1.0, 2.0, np.arange(50.0), np.full(40, 7)]})
+    a, b, c = ov.scan(frame).mean("v", by="g", contamination=3).itertuples()
+    assert a.provenance == "none"
+    assert "largest count here is 0" in a.note
+    assert (b.provenance, b.note) == ("conditional", "")
+    assert c.provenance == "none"
+    assert "all equal" in c.note
+    assert math.isnan(c.low) or c.low is None or math.isinf(c.low)
+
+
+def test_labels_of_any_kind_are_sorted():
+    frame = pd.DataFrame({"g": [10, 9, 10, 2] * 30, "v": np.arange(120.0)})
+    assert ov.scan(frame).mean("v", by="g").g.tolist() == [2, 9, 10]
+    wide = pd.DataFrame({"g": [10**12, 9, 10**12, -5] * 30, "v": np.arange(120.0)})
+    assert ov.scan(wide).mean("v", by="g").g.tolist() == [-5, 9, 10**12]
+    empty = ov.scan(pd.DataFrame({"g": np.empty(0, dtype=int), "v": np.empty(0)})).mean("v", by="g")
+    assert len(empty) == 0
