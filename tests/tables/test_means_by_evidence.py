@@ -1,6 +1,7 @@
 """Means of frames in memory by evidence, all rows and by group, against `outvote.mean` of the same rows."""
 
 import math
+import re
 
 import narwhals as nw
 import numpy as np
@@ -94,12 +95,11 @@ def test_declared_scales_and_adversaries(assume):
     frame = pd.DataFrame(table)
     for line in ov.scan(frame).mean("v", by="city", **options).itertuples():
         own = frame.v[frame.city == line.city].to_numpy()
-        try:
-            right = ov.mean(own, **options)
-        except ValueError as error:
-            assert line.provenance == "none"
-            assert line.note == str(error)
+        if line.provenance == "none" and line.note:
+            with pytest.raises(ValueError, match=re.escape(line.note)):
+                ov.mean(own, **options)
             continue
+        right = ov.mean(own, **options)
         if right.certificate.provenance == "none":
             continue
         assert (line.low, line.high) == pytest.approx(right.interval)
@@ -131,12 +131,14 @@ def test_missing_rows_are_left_out_or_count_as_corrupt(kind, policy):
 def test_all_rows_of_a_frame_go_by_evidence_unless_blocks_are_asked_for(kind):
     table = rows()
     scan = ov.scan(kind(table))
-    assert scan.mean("v").interval == ov.mean(table["v"]).interval
+    assert scan.mean("v").interval == pytest.approx(ov.mean(table["v"]).interval, rel=1e-11)
     both = scan.mean(["v", "w"], contamination=0.02)
     right = ov.mean(np.column_stack([table["v"], table["w"]]), 0.02)
     assert both.interval.low == pytest.approx(right.interval.low)
     assert both.names == ("v", "w")
-    assert scan.mean("v", contamination="auto").interval == ov.mean(table["v"], "auto").interval
+    assert scan.mean("v", contamination="auto").interval == pytest.approx(
+        ov.mean(table["v"], "auto").interval, rel=1e-11
+    )
     assert scan.mean("v", n_blocks=11, rng=0).plan.n_blocks == 11
     assert scan.mean("v", vote="median", rng=0).plan.vote == "median"
     with pytest.raises(ValueError, match="one answer, but not one for each group"):
@@ -146,7 +148,9 @@ def test_all_rows_of_a_frame_go_by_evidence_unless_blocks_are_asked_for(kind):
 
 
 def test_groups_that_cannot_be_answered_say_why():
-    frame = pd.DataFrame({"g": ["a"] * 2 + ["b"] * 50 + ["c"] * 40, "v": np.r_[1.0, 2.0, np.arange(50.0), np.full(40, 7)]})
+    frame = pd.DataFrame(
+        {"g": ["a"] * 2 + ["b"] * 50 + ["c"] * 40, "v": np.r_[1.0, 2.0, np.arange(50.0), np.full(40, 7)]}
+    )
     a, b, c = ov.scan(frame).mean("v", by="g", contamination=3).itertuples()
     assert a.provenance == "none"
     assert "largest count here is 0" in a.note

@@ -207,9 +207,12 @@ class Summarised(Ordered):
     ----------
     n_all : int
         How many rows there are, those that are corrupt for certain among them.
+    beyond : float
+        By how much the sum of the rows exceeds what the bins say of it, because of rows in the last ones.
     """
 
     n_all: int = field(default=0, kw_only=True)
+    beyond: float = field(default=0.0, kw_only=True)
 
     @property
     def has_rows(self) -> bool:
@@ -233,8 +236,8 @@ class Summarised(Ordered):
 
     @property
     def plain(self) -> float:
-        """The plain mean of the rows that may be clean; the farthest are taken to be at the ends of their bins."""
-        return self._bins.plain_mean
+        """The plain mean of the rows that may be clean."""
+        return self._bins.plain_mean + self.beyond / max(self._bins.n_rows, 1)
 
     @property
     def only_0_and_1(self) -> bool:
@@ -259,7 +262,7 @@ class Summarised(Ordered):
 
     def scaled(self, factor: float) -> Ordered:
         """Return the rows multiplied by a positive number."""
-        return replace(self, counted=self._bins.scaled(factor))
+        return replace(self, counted=self._bins.scaled(factor), beyond=self.beyond * factor)
 
 
 @dataclass(frozen=True, eq=False)

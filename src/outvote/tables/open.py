@@ -51,7 +51,7 @@ def scan(
     >>> import polars as pl, outvote as ov
     >>> frame = pl.DataFrame({"city": ["Bonn", "Köln"] * 500, "rent": [float(i % 20) for i in range(1000)]})
     >>> print(ov.scan(frame).mean("rent", contamination=3, assume=ov.Bounded(0, 20), rng=0))
-    mean 9.6 ± 2.4 (certified 95 %, 11 blocks of 74 to 102, survives 5 corrupt rows)
+    mean 9.50 ± 0.60 (certified 95 %, allows for 3 corrupt rows)
     """
     for argument, name in (("row_id", row_id), ("table", table)):
         if name is not None and not isinstance(name, str):

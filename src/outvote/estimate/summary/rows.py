@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any, Self
 
 import numpy as np
@@ -62,7 +62,7 @@ class RowSummary:
     >>> first = ov.RowSummary().update(x[:30_000])
     >>> second = ov.RowSummary(bins=first.bins).update(x[30_000:])
     >>> print(ov.mean(first.merge(second), assume=ov.FiniteVariance(1.0)))
-    mean 0.000 ± 0.046 (certified 95 %, allows for 1000 corrupt rows)
+    mean -0.001 ± 0.012 (certified 95 %, allows for 1000 corrupt rows)
     """
 
     def __init__(self, bins: int | Grid | None = None):
@@ -70,7 +70,7 @@ class RowSummary:
         self._rows: NDArray[np.float64] | None = None if self.bins is not None else np.empty(0)
         self._tallies = None if self.bins is None else Tallies.empty(self._number)
         self._zeros_and_ones: tuple[int, int] | None = (0, 0)
-        self._counted = 0
+        self._counted, self._beyond = 0, 0.0
         self.n_found_corrupt = self.n_omitted = 0
 
     def __repr__(self) -> str:
@@ -92,12 +92,12 @@ class RowSummary:
         nan_policy : {"raise", "omit", "corrupt"}
             Whether rows with NaN are an error, missing, or corrupt (as are rows with infinite values).
         """
+        if isinstance(rows, Sized) and not len(rows):
+            return self
         values = read_rows(rows, "rows", booleans=True)
         if values.ndim != 1:
             raise ValueError(f"rows has shape {values.shape}: a RowSummary takes one column at a time")
         values = values.astype(np.float64, copy=False)
-        if not len(values):
-            return self
         tallies = None if self.bins is None else self.bins.tallies(values)
         n_bad = 0
         if tallies is None or tallies.counts[0] or tallies.counts[-1]:  # some may be infinite
@@ -129,6 +129,17 @@ class RowSummary:
         assert self._tallies is not None
         self._tallies.add(tallies)
         self._count_zeros_and_ones(values, tallies)
+        if tallies.counts[0] or tallies.counts[-1]:
+            self._beyond += self._excess(values)
+
+    def _excess(self, values: NDArray[np.float64]) -> float:
+        """Return by how much rows in the last bins lie beyond the ends that these are taken to be at."""
+        assert self.bins is not None
+        (near,), _, _ = self.bins.edges(np.array([self._number - 1]))
+        with np.errstate(over="ignore"):
+            away = values - self.bins.centre
+            end = near * self.bins.unit
+            return float(np.where(np.abs(away) >= end, away - np.copysign(end, away), 0.0).sum())
 
     def _count_zeros_and_ones(self, values: NDArray[np.float64], tallies: Tallies) -> None:
         """Count rows of 0 and 1 as long as there are few different values."""
@@ -164,6 +175,7 @@ class RowSummary:
         assert self._tallies is not None
         assert other._tallies is not None
         self._counted += other._counted
+        self._beyond += other._beyond
         self._tallies.add(other._tallies)
         if self._zeros_and_ones is not None and other._zeros_and_ones is not None:
             mine, theirs = self._zeros_and_ones, other._zeros_and_ones
@@ -196,11 +208,14 @@ class RowSummary:
         assert self.bins is not None
         assert self._tallies is not None
         bins = self.bins.bins(self._tallies)
+        beyond = self._beyond
         if isinstance(assume, Bounded):  # rows outside are corrupt for certain
             inside = (bins.high >= assume.low) & (bins.low <= assume.high)
             found += int(bins.count[~inside].sum())
-            bins = bins.part(inside)
-        return Summarised(np.empty(0), None, self.n_found_corrupt, n_nan=found, counted=bins, n_all=self.n_rows)
+            bins, beyond = bins.part(inside), 0.0
+        return Summarised(
+            np.empty(0), None, self.n_found_corrupt, n_nan=found, counted=bins, n_all=self.n_rows, beyond=beyond
+        )
 
     # --- serialised ------------------------------------------------------------------------------------------
 
@@ -211,6 +226,7 @@ class RowSummary:
             "number": self._number,
             "centre": None if self.bins is None else self.bins.centre,
             "unit": None if self.bins is None else self.bins.unit,
+            "beyond": self._beyond if abs(self._beyond) < np.inf else None,
             "n_found_corrupt": self.n_found_corrupt,
             "n_omitted": self.n_omitted,
             "zeros_and_ones": None if self._zeros_and_ones is None else list(self._zeros_and_ones),
@@ -233,6 +249,8 @@ class RowSummary:
         number, centre, unit = whole(header["number"]), header["centre"], header["unit"]
         summary = cls(number if centre is None else Grid(float(centre), float(unit), number))
         summary.n_found_corrupt, summary.n_omitted = (_count(header[name]) for name in ("n_found_corrupt", "n_omitted"))
+        beyond = header["beyond"]
+        summary._beyond = np.nan if beyond is None else float(beyond)
         known = header["zeros_and_ones"]
         summary._zeros_and_ones = None if known is None else (_count(known[0]), _count(known[1]))
         return summary

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from outvote._numba import compiled
+from outvote import _numba
 from outvote.votes.evidence.bins import LITTLE, SLACK, Bins, least_sum_of_kinds, two_kinds
 from outvote.votes.evidence.factors import Factor, Floats, VarianceFactor
 from outvote.votes.evidence.rows import LogParts, SortedRows
@@ -102,7 +102,7 @@ class BinnedRows(SortedRows):
             pieces = np.empty((2, 2 * len(self.bins.count)))
             total, found = function(low, high, pieces)
             return LogParts(total, pieces[0, :found], pieces[1, :found])
-        outer, inner = self._split
+        outer, inner = self._split(factor, high)
         total = inner.log_sum(factor, low, high) - inner.n_rows * factor.norm if len(inner.count) else 0.0
         if not len(outer.count):
             return LogParts(total, outer.count, outer.count)
@@ -112,7 +112,7 @@ class BinnedRows(SortedRows):
         return LogParts(total, values, weights)
 
     def _compiled(self, factor: Factor, name: str = "product_of_bins") -> Callable[..., Any] | None:
-        functions = compiled(_SECONDS)
+        functions = _numba.compiled(_SECONDS)
         if functions is None or not isinstance(factor, VarianceFactor):
             return None
         rows, squares, slack = self._for_compiled
@@ -144,15 +144,31 @@ class BinnedRows(SortedRows):
         last = int(np.searchsorted(ranks, self.n_values - k, side="right"))
         return (first, last) if first < last else (len(ranks), 0)
 
+    def _split(self, factor: Factor, high: float) -> tuple[Bins, Bins]:
+        """Return the bins of rows that may be dropped, and the others: factors are largest at either end.
+
+        Rows between μ - 2τ and μ have variance factors below 1, and are never dropped.
+        """
+        (first, last), far = self._inner, len(self.bins.count)
+        if isinstance(factor, VarianceFactor) and first < last:
+            far = int(np.searchsorted(self.bins.low, high - 2 * factor.depth, side="right"))
+        return self._parts_of(min(first, far), last)
+
+    def _parts_of(self, first: int, last: int) -> tuple[Bins, Bins]:
+        known = self._known_parts.get(first)
+        if known is None:
+            if first >= last:
+                known = self.bins, self.bins.part(slice(0, 0))
+            else:
+                # From the inside outwards the factors of either end rise: two runs.
+                outer = np.concatenate([np.arange(first)[::-1], np.arange(last, len(self.bins.count))])
+                known = self.bins.part(outer), self.bins.part(slice(first, last))
+            self._known_parts[first] = known
+        return known
+
     @cached_property
-    def _split(self) -> tuple[Bins, Bins]:
-        """The bins of rows that may be dropped, and the others: factors are largest at either end."""
-        (first, last), ranks = self._inner, self.bins.ranks
-        if first >= last:
-            return self.bins, self.bins.part(slice(0, 0))
-        # From the inside outwards the factors of either end rise: two runs.
-        outer = np.concatenate([np.arange(first)[::-1], np.arange(last, len(ranks))])
-        return self.bins.part(outer), self.bins.part(slice(first, last))
+    def _known_parts(self) -> dict[int, tuple[Bins, Bins]]:
+        return {}
 
     def n_below(self, end: float) -> int:
         """Return about how many rows lie below a number."""
@@ -165,7 +181,7 @@ class BinnedRows(SortedRows):
 
     def log_spread_above(self, end: float, unit: float) -> float:
         """Return the logarithm of the evidence that the variance exceeds unit², from rows above `end`."""
-        functions = compiled(_SECONDS)
+        functions = _numba.compiled(_SECONDS)
         if functions is not None and not self.adaptive:
             bins = self.bins
             found: float = functions.spread_of_bins(

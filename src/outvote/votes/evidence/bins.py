@@ -195,7 +195,7 @@ def least_sum_of_kinds(values: Floats, weights: Floats, n_dropped: Any) -> Any:
 
     Examples
     --------
-    >>> least_sum_of_kinds(np.array([3.0, -1.0, 2.0]), np.array([1.0, 4.0, 2.5]), 2)
+    >>> float(least_sum_of_kinds(np.array([3.0, -1.0, 2.0]), np.array([1.0, 4.0, 2.5]), 2))
     -1.0
     """
     order = np.argsort(values, axis=-1, kind="stable")  # two ascending runs: fast

@@ -8,7 +8,6 @@ What is kept of a bin are whole numbers, so that sums do not depend on the order
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote._numba import compiled
+from outvote import _numba
 from outvote.votes.evidence.bins import FARTHEST, SLACK, Bins
 from outvote.votes.evidence.factors import Floats
 
@@ -30,8 +29,8 @@ PILOT_ROWS = 1024
 #: Quantiles of the pilot whose distance, doubled, is the unit: the first that differ. Up to two fifths of the pilot may
 #: be anything.
 _RANGES = ((0.4, 0.6), (0.25, 0.75), (0.1, 0.9), (0.01, 0.99), (0.0, 1.0))
-#: A range is next to nothing if it is smaller than this share of the next wider one.
-_NEXT_TO_NOTHING = 2.0**-31
+#: Rows that differ by less than this share of their size are taken to be equal.
+_ROUNDING = 2.0**-40
 #: Units are powers of two between these.
 _EXPONENTS = (-900, 700)
 #: Rows looked at together, so that they stay in the processor's cache and their sums are exact.
@@ -59,7 +58,7 @@ class Grid(NamedTuple):
     >>> grid = Grid(10.0, 2.0)
     >>> tallies = grid.tallies(np.array([10.0, 10.01, 10.02, 12.0, 7.0, 1e300]))
     >>> tallies.counts[tallies.counts > 0], grid.bins(tallies).low.round(3)
-    (array([1, 3, 1, 1]), array([6.969e+00, 1.000e+01, 1.200e+01, 8.523e+09]))
+    (array([1, 3, 1, 1]), array([6.93800000e+00, 1.00000000e+01, 1.20000000e+01, 8.52282574e+09]))
     """
 
     centre: float
@@ -70,19 +69,17 @@ class Grid(NamedTuple):
     def of(cls, pilot: Floats, number: int = BINS) -> Self:
         """Choose centre and unit by finite rows: their median, and the range of a fifth of them around it, doubled.
 
-        Where that is nothing, or next to it, wider ranges are taken.
+        Where that is nothing but rounding, wider ranges are taken.
         """
         rows = np.sort(pilot)
         last = len(rows) - 1
         if last < 0:
             return cls(0.0, 1.0, number)
         centre = float(rows[last // 2])
-        halves = [
-            float(rows[math.ceil(upper * last)]) / 2 - float(rows[math.floor(lower * last)]) / 2
-            for lower, upper in _RANGES
-        ]
-        for half, next_half in itertools.pairwise([*halves, 0.0]):
-            if half > 0 and half >= _NEXT_TO_NOTHING * next_half:
+        for lower, upper in _RANGES:
+            low, high = float(rows[math.floor(lower * last)]), float(rows[math.ceil(upper * last)])
+            half = high / 2 - low / 2
+            if half > _ROUNDING * max(abs(low), abs(high)):
                 return cls(centre, _power_of_two(4 * min(half, 1e300)), number)
         return cls(centre, _power_of_two(abs(centre) / 1024 or 1.0), number)
 
@@ -157,7 +154,7 @@ def tallies_of_columns(table: NDArray[Any], grids: Sequence[Grid]) -> list[Talli
     shape = (len(grids), number)
     counts, places, squares = (np.zeros(shape, dtype=np.int64) for _ in range(3))
     found = [Tallies(*lines) for lines in zip(counts, places, squares, strict=True)]
-    functions = compiled(table.size * _SECONDS)
+    functions = _numba.compiled(table.size * _SECONDS)
     if functions is not None and table.dtype == np.float64 and table.dtype.isnative:
         if len(grids) == 1 and table.flags.c_contiguous:
             functions.count_in_bins(table[:, 0], grids[0].centre, 1 / grids[0].unit, bits, *found[0])

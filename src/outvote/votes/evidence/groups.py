@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote._numba import compiled
+from outvote import _numba
 from outvote.votes.evidence.ends import PRECISION, ROUGHLY
 from outvote.votes.evidence.factors import Floats, variance_factors
 from outvote.votes.evidence.interval import FROM_BELOW
@@ -48,7 +48,7 @@ def premises_of_groups(values: Floats, starts: Integers, n_corrupt: Integers, te
     shares = np.divide(n_corrupt, sizes, out=np.zeros(len(sizes)), where=sizes > 0)
     multiples = np.array([premise_factor(share) for share in shares.tolist()])
     found = np.full((len(sizes), 3), math.nan)
-    functions = compiled(len(sizes) * _SECONDS + len(values) * _SECONDS_A_ROW)
+    functions = _numba.compiled(len(sizes) * _SECONDS + len(values) * _SECONDS_A_ROW)
     if functions is not None:
         kinds, which = np.unique(sizes, return_inverse=True)
         mains = [variance_factors(max(int(n), 1), terms.price, adaptive=False)[0] for n in kinds]

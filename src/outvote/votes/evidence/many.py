@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote._numba import compiled
+from outvote import _numba
 from outvote.votes.evidence.binned import BinnedRows
 from outvote.votes.evidence.factors import Floats, variance_factors
 from outvote.votes.evidence.interval import CELL, FROM_BELOW, EvidenceInterval, premise_interval
@@ -29,7 +29,7 @@ _AT_ONCE = 1 << 18
 
 def premise_intervals(rows: Sequence[SortedRows], sds: Sequence[float], terms: Terms) -> list[EvidenceInterval]:
     """Return what `premise_interval` does for each set of rows, two-sided, and each sd."""
-    one_by_one = compiled(_SECONDS * len(rows)) is not None or any(one.adaptive for one in rows)
+    one_by_one = _numba.compiled(_SECONDS * len(rows)) is not None or any(one.adaptive for one in rows)
     if one_by_one or not all(0 < sd < math.inf for sd in sds):
         return [premise_interval(one, sd, terms) for one, sd in zip(rows, sds, strict=True)]
     found: list[EvidenceInterval | None] = [None] * len(rows)

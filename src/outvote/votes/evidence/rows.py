@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from outvote._numba import compiled
+from outvote import _numba
 from outvote.votes.evidence.bins import least_sum_of_kinds
 from outvote.votes.evidence.factors import Factor, Floats, VarianceFactor, sum_of_logs
 from outvote.votes.evidence.scale import STAKES, central_sd, central_window, log_spread_of
@@ -44,7 +44,7 @@ class LogParts(NamedTuple):
             return least_sum(self.values.copy(), n_dropped)
         if not len(self.values):
             return 0.0
-        functions = compiled(_SECONDS)
+        functions = _numba.compiled(_SECONDS)
         if functions is not None and float(self.values.min()) > 0:
             found: float = functions.least_of_pieces(self.values, self.weights, float(n_dropped))
             return found
@@ -178,7 +178,7 @@ class SortedRows:
 
     def _compiled(self, factor: Factor) -> Callable[..., Any] | None:
         """Return a compiled function of the ends, if there is one for this factor; it is NaN where it cannot tell."""
-        functions = compiled(_SECONDS + _SECONDS_A_ROW * len(self.values))
+        functions = _numba.compiled(_SECONDS + _SECONDS_A_ROW * len(self.values))
         if functions is None or not isinstance(factor, VarianceFactor):
             return None
         return partial(functions.product_of_rows, self.values, self.droppable, factor.rate, factor.depth, factor.norm)
@@ -190,7 +190,7 @@ class SortedRows:
 
         The factor is that for an sd of 1; prices are those of an end and of a cell of scales.
         """
-        functions = compiled(10 * (_SECONDS + _SECONDS_A_ROW * self.n_values))
+        functions = _numba.compiled(10 * (_SECONDS + _SECONDS_A_ROW * self.n_values))
         if functions is None or self.adaptive or not 1e-150 < sd < 1e150 or self.n_values <= self.droppable:
             return math.nan
         numbers = (float(self.n_rows), float(self.n_values), self.middle, self.largest_kept)
@@ -244,7 +244,7 @@ class SortedRows:
 
     def log_spread_above(self, end: float, unit: float) -> float:
         """Return the logarithm of the evidence that the variance exceeds unit², from rows above `end`."""
-        functions = compiled(_SECONDS + 4 * _SECONDS_A_ROW * len(self.values))
+        functions = _numba.compiled(_SECONDS + 4 * _SECONDS_A_ROW * len(self.values))
         if functions is not None and not self.adaptive:
             most = max(len(self.values) - self.droppable, int(np.searchsorted(self.values, end + unit)))
             found: float = functions.spread_of_rows(self.values[:most], end, unit, STAKES)
