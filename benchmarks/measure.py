@@ -5,14 +5,12 @@ Absolute times say little on a shared machine; the ratio of the best of several 
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import math
-import os
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -34,7 +32,8 @@ _TURN = 0.06
 class Row:
     """One comparison: a job, what it is measured against, and the figure to reach.
 
-    The figure is ours / theirs, or, for a row with `pairs` and no peer, nanoseconds a pair, or what `each` says. A row
+    The figure is ours / theirs, or milliseconds, or, for a row with `pairs` and no peer, nanoseconds a pair, or what
+    `each` says. A row
     without a target is there for context. Jobs make their data when first called (`normal` and the like remember it),
     so that listing rows costs nothing; the first turn is only the best one if it really is.
     """
@@ -46,9 +45,12 @@ class Row:
     theirs: Job | None = None
     pairs: int | None = None
     each: str = "pair"
+    in_ms: bool = False
 
     def figure(self, ours: float, theirs: float | None) -> float:
         """The figure that is compared with the target."""
+        if self.in_ms:
+            return 1e3 * ours
         if self.pairs is not None:
             return 1e9 * ours / self.pairs
         return math.nan if theirs is None else ours / theirs
@@ -124,7 +126,7 @@ def without_paths(message: str) -> str:
 def measure(row: Row, budget: float, between: Callable[[], None] = lambda: None, *, least: int = 4) -> dict[str, Any]:
     """Measure a row: what goes into the table and into the JSON. A row that raises says so instead."""
     found: dict[str, Any] = {"job": row.job, "against": row.against, "target": row.target}
-    found["unit"] = "ratio" if row.pairs is None else f"ns a {row.each}"
+    found["unit"] = "ms" if row.in_ms else "ratio" if row.pairs is None else f"ns a {row.each}"
     # The peer goes first: it is the one that makes the data, and never the one that is called only once.
     jobs = [row.ours] if row.theirs is None else [row.theirs, row.ours]
     times, failed = in_turns(jobs, budget, between, least=least, turn_s=_TURN)
@@ -180,16 +182,3 @@ def load_compiled() -> bool:
         return _numba.compiled(math.inf) is not None
     except (ImportError, AttributeError):
         return False
-
-
-@contextlib.contextmanager
-def without_numba() -> Iterator[None]:
-    """Within this, outvote uses its numpy forms."""
-    before = os.environ.get("NUMBA_DISABLE_JIT")
-    os.environ["NUMBA_DISABLE_JIT"] = "1"
-    try:
-        yield
-    finally:
-        os.environ.pop("NUMBA_DISABLE_JIT")
-        if before is not None:
-            os.environ["NUMBA_DISABLE_JIT"] = before

@@ -7,8 +7,9 @@ from typing import Any
 from scipy import stats
 
 import outvote as ov
+from outvote._numba import numpy_only
 
-from .measure import Job, Row, normal, power, without_numba
+from .measure import Job, Row, normal, power
 
 
 def mann_whitney(n: int, n_blocks: int, grid: Any = "full", partition: Any = "contiguous") -> Job:
@@ -29,7 +30,7 @@ def numpy_alone(job: Job) -> Job:
     """The same job without the compiled forms."""
 
     def run() -> Any:
-        with without_numba():
+        with numpy_only():
             return job()
 
     return run

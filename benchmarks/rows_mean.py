@@ -1,4 +1,4 @@
-"""Means."""
+"""Votes of blocks: means."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def rows(quick: bool) -> list[Row]:
             lambda: ov.mean(normal(n), 0.01, n_blocks=size - (size % 2 == 0)), lambda: np.mean(normal(n))),
         Row(f"mean of {power(n_table)} × 1000, axis 0", "A.mean(0)", 1.1,
             lambda: ov.mean(normal(n_table, 1000), 10, n_blocks=401), lambda: normal(n_table, 1000).mean(0)),
-        Row(f"mean of {power(short)}, the whole call", "deal, add, median", 5.0,
-            lambda: ov.mean(normal(short)), bare(short, blocks)),
+        Row(f"mean of {power(short)}, median of blocks, the whole call", "deal, add, median", 5.0,
+            lambda: ov.mean(normal(short), vote="median"), bare(short, blocks)),
         Row(f"mean of {power(short)}, blocks and median alone", "np.mean", 2.0,
             later(lambda: kernel(short, blocks)), lambda: np.mean(normal(short))),
     ]  # fmt: skip

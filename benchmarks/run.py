@@ -23,6 +23,7 @@ from . import (
     memory,
     peers,
     report,
+    rows_calls,
     rows_grids,
     rows_import,
     rows_learning,
@@ -35,7 +36,7 @@ from .measure import forget, load_compiled, measure
 
 ROOT = Path(__file__).parents[1]
 #: Groups of rows, in the order of the tables; a module's docstring is its title.
-GROUPS = (rows_mean, rows_ranks, rows_pairs, rows_grids, rows_learning, rows_tables, rows_import)
+GROUPS = (rows_calls, rows_mean, rows_ranks, rows_pairs, rows_grids, rows_learning, rows_tables, rows_import)
 #: Seconds for each row, each set of peers, each size of the growth figure: in a full and in a quick run.
 BUDGETS = {"rows": (3.0, 0.3), "peers": (6.0, 1.0), "growth": (1.0, 0.2)}
 LIBRARIES = ("outvote", "numpy", "scipy", "numba", "polars", "duckdb", "statsmodels", "pyarrow")

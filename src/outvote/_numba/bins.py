@@ -17,14 +17,16 @@ _PLACE = (np.int64(1) << 32) - 1
 
 @jit
 def _find_bins(
-    rows: NDArray[np.float64], centre: float, scale: float, bits: int, half: int, keys: NDArray[np.int64]
+    rows: NDArray[np.float64], centre: float, unit: float, bits: int, half: int, keys: NDArray[np.int64]
 ) -> None:
     """Write the bin of each row, times 2³², and its place in the bin."""
-    shift, first = 20 - bits, np.int64(1023) << (bits + 32)
+    # That the unit is a power of two shows in the exponent alone.
+    shift = 20 - bits
+    first = np.float64(unit).view(np.int64) >> shift
     middle = np.int64(half) << 32
     for i in range(len(rows)):
-        y = (rows[i] - centre) * scale
-        digits = np.float64(abs(y) + 1.0).view(np.int64)
+        y = rows[i] - centre
+        digits = np.float64(abs(y) + unit).view(np.int64)
         key = min((digits >> shift) - first, middle - 1)
         keys[i] = (key ^ (-np.int64(y < 0.0) & ~_PLACE)) + middle
 
@@ -52,7 +54,7 @@ def _unpack(packed: NDArray[np.int64], counts: NDArray[np.int64], squares: NDArr
 def count_in_bins(
     rows: NDArray[np.float64],
     centre: float,
-    scale: float,
+    unit: float,
     bits: int,
     counts: NDArray[np.int64],
     places: NDArray[np.int64],
@@ -65,7 +67,7 @@ def count_in_bins(
         stop = min(start + _AT_ONCE, len(rows))
         for s in range(start, stop, _TOGETHER):
             e = min(s + _TOGETHER, stop)
-            _find_bins(rows[s:e], centre, scale, bits, number // 2, keys)
+            _find_bins(rows[s:e], centre, unit, bits, number // 2, keys)
             _add_rows(e - s, keys, places, packed)
         _unpack(packed, counts, squares)
 
@@ -74,7 +76,7 @@ def count_in_bins(
 def count_columns(
     table: NDArray[np.float64],
     centres: NDArray[np.float64],
-    scales: NDArray[np.float64],
+    units: NDArray[np.float64],
     bits: int,
     counts: NDArray[np.int64],
     places: NDArray[np.int64],
@@ -92,7 +94,7 @@ def count_columns(
             for j in range(n_columns):
                 for i in range(n):
                     rows[i] = table[s + i, j]
-                _find_bins(rows[:n], centres[j], scales[j], bits, number // 2, keys)
+                _find_bins(rows[:n], centres[j], units[j], bits, number // 2, keys)
                 _add_rows(n, keys, places[j], packed[j])
         for j in range(n_columns):
             _unpack(packed[j], counts[j], squares[j])

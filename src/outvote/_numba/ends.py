@@ -152,14 +152,14 @@ def _end_in_cell(
 
 
 @jit
-def _spread(rows: Any, end: float, unit: float, stakes: Any) -> float:
-    """Return the logarithm of the evidence that the variance exceeds unit², from rows above `end`."""
+def _spread(rows: Any, end: float, unit: float, stakes: Any, enough: float) -> float:
+    """Return the logarithm of the evidence that the variance exceeds unit², from rows above `end`, or `enough`."""
     single, values, count, mean, squares = rows[0], rows[1], rows[2], rows[3], rows[4]
     lows, n_dropped, kept = rows[5], rows[9], rows[11]
     if single:
         most = max(len(values) - int(n_dropped), np.searchsorted(values, end + unit))
-        return spread_of_rows(values[:most], end, unit, stakes)
-    return spread_of_bins(lows, mean, squares, count, kept, end, unit, stakes)
+        return spread_of_rows(values[:most], end, unit, stakes, enough)
+    return spread_of_bins(lows, mean, squares, count, kept, end, unit, stakes, enough)
 
 
 @jit
@@ -176,12 +176,12 @@ def _lowest_cell(rows: Any, end: float, top: int, price: float, n_values: float,
     mean = total / (n_values - n_dropped)
     k = min(math.floor(3 * math.log2(max(mean, 1e-300)) / 2), top - 1)
     for _ in range(200):
-        spread = _spread(rows, end, 2.0 ** (k / 3), stakes)
+        spread = _spread(rows, end, 2.0 ** (k / 3), stakes, price)
         if not (k < top and spread >= price):
             break
         k += 1
     for _ in range(200):
-        if _spread(rows, end, 2.0 ** ((k - 1) / 3), stakes) >= price:
+        if _spread(rows, end, 2.0 ** ((k - 1) / 3), stakes, price) >= price:
             return k
         k -= 1
     return top + 1000

@@ -277,20 +277,25 @@ def _log_mean(logs: Floats) -> float:
 
 
 @jit
-def spread_of_rows(values: Floats, end: float, unit: float, stakes: tuple[float, ...]) -> float:
-    """Return the logarithm of the evidence that a variance exceeds unit², from how far rows lie above `end`."""
-    logs = np.zeros(len(stakes))
-    for s in range(len(stakes)):
-        t, product = stakes[s], 1.0
+def spread_of_rows(values: Floats, end: float, unit: float, stakes: tuple[float, ...], enough: float) -> float:
+    """Return the logarithm of the evidence that a variance exceeds unit², from how far rows lie above `end`.
+
+    Once it is `enough` for certain, something between that and the logarithm is returned.
+    """
+    logs = np.full(len(stakes), -math.inf)
+    for s in range(len(stakes) - 1, -1, -1):
+        t, product, total = stakes[s], 1.0, 0.0
         for i in range(len(values)):
             away = max(values[i] - end, 0.0) / unit
             product *= away * away * t + (1 - t)
             if not 1e-150 < product < 1e150:
                 if not 0.0 < product < math.inf:
                     return math.nan
-                logs[s] += math.log(product)
+                total += math.log(product)
                 product = 1.0
-        logs[s] += math.log(product)
+        logs[s] = total + math.log(product)
+        if logs[s] - math.log(len(stakes)) >= enough:
+            break
     return _log_mean(logs)
 
 
@@ -304,22 +309,28 @@ def spread_of_bins(
     end: float,
     unit: float,
     stakes: tuple[float, ...],
+    enough: float,
 ) -> float:
     """Return the same from bins, of which `kept` rows each are left, or all if they lie less than a unit above."""
-    logs = np.zeros(len(stakes))
-    for i in range(len(count)):
-        away = max(low_ends[i] - end, 0.0) / unit
-        least = away * away
-        times = count[i] if least < 1 else kept[i]
-        if times <= 0.0:
-            continue
-        away = max(mean[i] - end, 0.0) / unit
-        likely = away * away
-        for s in range(len(stakes)):
-            t = stakes[s]
-            at_least = times * math.log(least * t + (1 - t))
-            if times == count[i]:
-                lost = t / (1 - t) * squares[i] / (2 * unit * unit)
-                at_least = max(at_least, times * math.log(likely * t + (1 - t)) - lost)
-            logs[s] += at_least
+    logs = np.full(len(stakes), -math.inf)
+    for s in range(len(stakes) - 1, -1, -1):
+        t, total = stakes[s], 0.0
+        for i in range(len(count)):
+            away = max(low_ends[i] - end, 0.0) / unit
+            least = away * away
+            times = count[i] if least < 1 else kept[i]
+            if times <= 0.0:
+                continue
+            lost = t / (1 - t) * squares[i] / (2 * unit * unit) if times == count[i] else math.inf
+            better = -math.inf
+            if lost < math.inf:
+                away = max(mean[i] - end, 0.0) / unit
+                better = times * math.log(away * away * t + (1 - t)) - lost
+            if lost <= 1e-9:  # the lower end of the bin has nothing to add
+                total += better
+            else:
+                total += max(times * math.log(least * t + (1 - t)), better)
+        logs[s] = total
+        if logs[s] - math.log(len(stakes)) >= enough:
+            break
     return _log_mean(logs)

@@ -78,9 +78,9 @@ def test_numba_and_numpy_give_the_same_whole_numbers():
             plain = grid.tallies(x)
         found = np.zeros((3, 2, grid.number), dtype=np.int64)
         bits, both = grid.per_doubling.bit_length() - 1, np.stack([x, -x], axis=1)
-        functions.count_columns(both, np.full(2, grid.centre), np.full(2, 1 / grid.unit), bits, *found)
+        functions.count_columns(both, np.full(2, grid.centre), np.full(2, grid.unit), bits, *found)
         alone = np.zeros((3, grid.number), dtype=np.int64)
-        functions.count_in_bins(x, grid.centre, 1 / grid.unit, bits, *alone)
+        functions.count_in_bins(x, grid.centre, grid.unit, bits, *alone)
         for one, other, third in zip(plain, found[:, 0], alone, strict=True):
             assert np.array_equal(one, other)
             assert np.array_equal(one, third)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from outvote import _numba
-from outvote.votes.evidence.bins import LITTLE, SLACK, Bins, least_sum_of_kinds, two_kinds
+from outvote.votes.evidence.bins import LITTLE, LITTLE_LOST, SLACK, Bins, least_sum_of_kinds, two_kinds
 from outvote.votes.evidence.factors import Factor, Floats, VarianceFactor
 from outvote.votes.evidence.rows import LogParts, SortedRows
 from outvote.votes.evidence.scale import STAKES, log_mean
@@ -185,7 +185,7 @@ class BinnedRows(SortedRows):
         if functions is not None and not self.adaptive:
             bins = self.bins
             found: float = functions.spread_of_bins(
-                bins.low, bins.mean, bins.squares, bins.count, self._without_largest, end, unit, STAKES
+                bins.low, bins.mean, bins.squares, bins.count, self._without_largest, end, unit, STAKES, math.inf
             )
             return found
         return log_spread_of_bins(self, end, unit)
@@ -258,8 +258,9 @@ def log_spread_of_bins(rows: BinnedRows, end: float, unit: float) -> float:
         spread = bins.squares / (2 * unit * unit)
         for t in STAKES:
             total = kept * np.log(least * t + (1 - t))
-            better = kept * np.log(likely * t + (1 - t)) - t / (1 - t) * spread
-            total = np.where((kept == bins.count) & (better > total), better, total)
+            lost = t / (1 - t) * spread
+            better = kept * np.log(likely * t + (1 - t)) - lost
+            total = np.where((kept == bins.count) & ((better > total) | (lost <= LITTLE_LOST)), better, total)
             paid = rows.n_corrupt * math.log1p(-t) if rows.adaptive else 0.0
             logs.append(float(total.sum()) + paid)
     return log_mean(logs)

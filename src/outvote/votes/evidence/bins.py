@@ -26,6 +26,8 @@ SLACK = 2.0**-33
 FARTHEST = 2.0**1000
 #: A loss of log evidence so small that it is not worth looking at each bin.
 LITTLE = 5e-3
+#: A loss of log evidence of one bin that is not worth looking at its ends.
+LITTLE_LOST = 1e-9
 
 
 @dataclass(frozen=True)

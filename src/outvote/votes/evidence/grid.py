@@ -94,20 +94,23 @@ class Grid(NamedTuple):
 
     def _count(self, rows: NDArray[np.float64], bits: int, found: Tallies, spare: _Spare) -> None:
         """Add rows to tallies; the compiled form is `count_in_bins`."""
-        half = self.number // 2
-        y, where, left, weights = spare.first(len(rows))
+        # That the unit is a power of two shows in the exponent alone.
+        half, shift = self.number // 2, 52 - bits - _PLACE
+        y, where, signs, weights = spare.first(len(rows))
         with np.errstate(over="ignore", invalid="ignore"):
             np.subtract(rows, self.centre, out=y)
-            y *= 1 / self.unit
-        np.less(y, 0.0, out=left)
+        if not self.centre:
+            y += 0.0  # -0.0 is no negative number
+        np.right_shift(y.view(np.int64), 63, out=signs)  # -1 for negative numbers, 0 for others
         np.abs(y, out=y)
-        y += 1.0
+        with np.errstate(over="ignore"):
+            y += self.unit
         digits = y.view(np.int64)
-        digits >>= 52 - bits - _PLACE
-        digits -= 1023 << (bits + _PLACE)
+        digits >>= shift
+        digits -= np.float64(self.unit).view(np.int64) >> shift
         np.minimum(digits, (half << _PLACE) - 1, out=digits)
         np.right_shift(digits, _PLACE, out=where)
-        where ^= -left.astype(np.int64)  # k, or -k - 1
+        where ^= signs  # k, or -k - 1
         where += half
         digits &= (1 << _PLACE) - 1
         weights[:] = digits
@@ -157,10 +160,10 @@ def tallies_of_columns(table: NDArray[Any], grids: Sequence[Grid]) -> list[Talli
     functions = _numba.compiled(table.size * _SECONDS)
     if functions is not None and table.dtype == np.float64 and table.dtype.isnative:
         if len(grids) == 1 and table.flags.c_contiguous:
-            functions.count_in_bins(table[:, 0], grids[0].centre, 1 / grids[0].unit, bits, *found[0])
+            functions.count_in_bins(table[:, 0], grids[0].centre, grids[0].unit, bits, *found[0])
             return found
-        centres, scales = np.array([one.centre for one in grids]), np.array([1 / one.unit for one in grids])
-        functions.count_columns(table, centres, scales, bits, counts, places, squares)
+        centres, units = (np.array([getattr(one, name) for one in grids]) for name in ("centre", "unit"))
+        functions.count_columns(table, centres, units, bits, counts, places, squares)
         return found
     spare = _Spare(min(len(table), _AT_ONCE))
     for start in range(0, len(table), _AT_ONCE):
@@ -201,7 +204,7 @@ class _Spare:
     """Arrays that are written again and again: allocating them takes longer than filling them."""
 
     def __init__(self, size: int):
-        kinds = (np.float64, np.int64, np.bool_, np.float64)
+        kinds = (np.float64, np.int64, np.int64, np.float64)
         self._arrays = [np.empty(size, dtype=kind) for kind in kinds]
 
     def first(self, n: int) -> list[Any]:

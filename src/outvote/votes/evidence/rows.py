@@ -247,7 +247,7 @@ class SortedRows:
         functions = _numba.compiled(_SECONDS + 4 * _SECONDS_A_ROW * len(self.values))
         if functions is not None and not self.adaptive:
             most = max(len(self.values) - self.droppable, int(np.searchsorted(self.values, end + unit)))
-            found: float = functions.spread_of_rows(self.values[:most], end, unit, STAKES)
+            found: float = functions.spread_of_rows(self.values[:most], end, unit, STAKES, math.inf)
             if not math.isnan(found):
                 return found
         return log_spread_of(self.squares_above(end, unit), self.n_corrupt, adaptive=self.adaptive)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.votes.evidence.binned import BinnedRows
-from outvote.votes.evidence.bins import LITTLE, SLACK, Bins, least_sum_of_kinds
+from outvote.votes.evidence.bins import LITTLE, LITTLE_LOST, SLACK, Bins, least_sum_of_kinds
 from outvote.votes.evidence.factors import Floats
 from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.evidence.scale import STAKES
@@ -258,7 +258,8 @@ class Stack:
                 total = kept * np.log(least * t + (1 - t))
                 lost = t / (1 - t) * bins.squares / (2 * np.square(unit[..., None]))
                 better = kept * np.log(likely * t + (1 - t)) - lost
-                logs.append(np.where((kept == bins.count) & (better > total), better, total).sum(axis=-1))
+                whole = (kept == bins.count) & ((better > total) | (lost <= LITTLE_LOST))
+                logs.append(np.where(whole, better, total).sum(axis=-1))
         return np.asarray(np.logaddexp.reduce(np.array(logs), axis=0)) - math.log(len(STAKES))
 
     def mean_square(self, end: Floats) -> Floats:
