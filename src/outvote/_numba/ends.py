@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 @jit
 def _excess(rows: Any, factor: tuple[float, float, float], price: float, low: float, high: float) -> float:
     """Return by how much the evidence exceeds its price; NaN if that cannot be told here."""
-    single, values, count, mean, squares, lows, highs, first, last, n_dropped, room, _, limits = rows
+    single, values, count, mean, squares, lows, highs, slacks, first, last, n_dropped, room, _, limits = rows
     rate, depth, sd = factor
     norm = math.log1p(rate * sd * sd / (2 * depth))
     if single:
@@ -32,8 +32,8 @@ def _excess(rows: Any, factor: tuple[float, float, float], price: float, low: fl
     least = math.log1p(-rate * depth / 2)
     return (
         product_of_bins(
-            count, mean, squares, lows, highs, first, last, n_dropped, room, rate, depth, norm, least, bend,
-            steepest * limits[3], low, high,
+            count, mean, squares, lows, highs, slacks, first, last, n_dropped, room, rate, depth, norm, least, bend,
+            steepest, low, high,
         )
         - price
     )  # fmt: skip
@@ -140,7 +140,7 @@ def _end_in_cell(
     if not _excess(rows, factor, price, -math.inf, start) >= 0:
         other = _lower_end(rows, factor, price, n_rows, n_values, middle, roughly, precision)[0]
         return min(end, other) if other == other else math.nan
-    first, low = end - start, start
+    first, low = end - start, min(start, end)
     for tolerance in (roughly, precision):
         above, below = _excess(rows, factor, price, low, low), _excess(rows, factor, price, low, end)
         if math.isnan(above) or math.isnan(below):
@@ -155,17 +155,17 @@ def _end_in_cell(
 def _spread(rows: Any, end: float, unit: float, stakes: Any, enough: float) -> float:
     """Return the logarithm of the evidence that the variance exceeds unit², from rows above `end`, or `enough`."""
     single, values, count, mean, squares = rows[0], rows[1], rows[2], rows[3], rows[4]
-    lows, n_dropped, kept = rows[5], rows[9], rows[11]
+    lows, highs, slacks, n_dropped, kept = rows[5], rows[6], rows[7], rows[10], rows[12]
     if single:
         most = max(len(values) - int(n_dropped), np.searchsorted(values, end + unit))
         return spread_of_rows(values[:most], end, unit, stakes, enough)
-    return spread_of_bins(lows, mean, squares, count, kept, end, unit, stakes, enough)
+    return spread_of_bins(lows, highs, mean, squares, slacks, count, kept, end, unit, stakes, enough)
 
 
 @jit
 def _lowest_cell(rows: Any, end: float, top: int, price: float, n_values: float, stakes: Any) -> int:
     """Do what `_lowest_cell` does; a cell far above `top` if it cannot be told."""
-    single, values, lows, n_dropped, kept = rows[0], rows[1], rows[5], rows[9], rows[11]
+    single, values, lows, n_dropped, kept = rows[0], rows[1], rows[5], rows[10], rows[12]
     total = 0.0
     if single:
         for i in range(len(values) - int(n_dropped)):
@@ -202,9 +202,9 @@ def cells_end(
     Parameters
     ----------
     rows : tuple
-        Whether they are single; the rows; count, mean, squares and ends of the bins; the first bin that is never
-        dropped, and the first after these; how many rows may be dropped; room for two kinds of rows of each bin; how
-        many rows of each are left without the largest; and limits for the loss of bins.
+        Whether they are single; the rows; count, mean, squares, ends and slacks of the bins; the first bin that is
+        never dropped, and the first after these; how many rows may be dropped; room for two kinds of rows of each bin;
+        how many rows of each are left without the largest; and limits for the loss of bins.
     main : tuple of float
         Rate and depth of the factor for an sd of 1.
     sd : float
@@ -280,7 +280,7 @@ def ends_of_groups(
     that of the central rows, for groups without the `dropped` farthest ones.
     """
     nothing, room = np.empty(0), np.empty((0, 4))
-    limits = (0.0, 0.0, 0.0, 0.0)
+    limits = (0.0, 0.0, 0.0)
     for g in range(len(dropped)):
         rows = values[starts[g] : starts[g + 1]]
         rows.sort()
@@ -295,7 +295,8 @@ def ends_of_groups(
         for side in range(2):
             ordered = rows if side == 0 else -rows[::-1]
             given = (
-                True, ordered, nothing, nothing, nothing, nothing, nothing, 0, 0, float(k), room, nothing, limits,
+                True, ordered, nothing, nothing, nothing, nothing, nothing, nothing, 0, 0, float(k), room, nothing,
+                limits,
             )  # fmt: skip
             numbers = (float(n), float(n), ordered[n // 2], ordered[n - k - 1])
             end = cells_end(given, (rates[g], depths[g]), sd, prices, numbers, precision, stakes)

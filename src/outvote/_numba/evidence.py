@@ -73,13 +73,12 @@ def _sum_of_bins(
     count: Floats,
     mean: Floats,
     squares: Floats,
-    low_ends: Floats,
-    high_ends: Floats,
+    slacks: Floats,
     rate: float,
     depth: float,
     norm: float,
     bend: float,
-    slack: float,
+    steepest: float,
     low: float,
     high: float,
 ) -> float:
@@ -99,7 +98,7 @@ def _sum_of_bins(
         for i in range(n):
             total += count[i] * math.log(_pay(mean[i], rate, depth, low, high))
     for i in range(n):
-        lost += bend * squares[i] / 2 + slack * count[i] * (high_ends[i] - low_ends[i]) + norm * count[i]
+        lost += bend * squares[i] / 2 + (steepest * slacks[i] + norm) * count[i]
     return total - lost
 
 
@@ -110,6 +109,7 @@ def _kinds_of_bins(
     squares: Floats,
     low_ends: Floats,
     high_ends: Floats,
+    slacks: Floats,
     n_first: int,
     n_last: int,
     n_dropped: float,
@@ -119,7 +119,7 @@ def _kinds_of_bins(
     norm: float,
     least: float,
     bend: float,
-    slack: float,
+    steepest: float,
     low: float,
     high: float,
 ) -> tuple[float, int]:
@@ -133,8 +133,8 @@ def _kinds_of_bins(
             far += 1
         n_first = far
     total = _sum_of_bins(
-        count[n_first:n_last], mean[n_first:n_last], squares[n_first:n_last], low_ends[n_first:n_last],
-        high_ends[n_first:n_last], rate, depth, norm, bend, slack, low, high,
+        count[n_first:n_last], mean[n_first:n_last], squares[n_first:n_last], slacks[n_first:n_last],
+        rate, depth, norm, bend, steepest, low, high,
     )  # fmt: skip
     n = len(count)
     edge, last = math.nan, 0.0
@@ -150,7 +150,7 @@ def _kinds_of_bins(
         if left < -depth and right > -depth:
             lower = least
         sum_ = count[i] * _log(_pay(mean[i], rate, depth, low, high)) - bend * squares[i] / 2
-        sum_ -= slack * count[i] * (high_ends[i] - low_ends[i])
+        sum_ -= steepest * slacks[i] * count[i]
         if not squares[i] < math.inf or not sum_ > count[i] * lower:
             sum_ = count[i] * lower
         sum_ = min(sum_, count[i] * upper)
@@ -168,6 +168,7 @@ def product_of_bins(
     squares: Floats,
     low_ends: Floats,
     high_ends: Floats,
+    slacks: Floats,
     n_first: int,
     n_last: int,
     n_dropped: float,
@@ -177,7 +178,7 @@ def product_of_bins(
     norm: float,
     least: float,
     bend: float,
-    slack: float,
+    steepest: float,
     low: float,
     high: float,
 ) -> float:
@@ -187,8 +188,8 @@ def product_of_bins(
     """
     n = len(count)
     total, n_first = _kinds_of_bins(
-        count, mean, squares, low_ends, high_ends, n_first, n_last, n_dropped, kinds, rate, depth, norm, least, bend,
-        slack, low, high,
+        count, mean, squares, low_ends, high_ends, slacks, n_first, n_last, n_dropped, kinds, rate, depth, norm, least,
+        bend, steepest, low, high,
     )  # fmt: skip
     # From either end inwards the values fall until they are negative: the largest of what is left is at an end.
     i, j, of_i, of_j, rest = 0, n - 1, 0, 0, n_dropped
@@ -221,6 +222,7 @@ def parts_of_bins(
     squares: Floats,
     low_ends: Floats,
     high_ends: Floats,
+    slacks: Floats,
     n_first: int,
     n_last: int,
     n_dropped: float,
@@ -230,7 +232,7 @@ def parts_of_bins(
     norm: float,
     least: float,
     bend: float,
-    slack: float,
+    steepest: float,
     low: float,
     high: float,
     pieces: Floats,
@@ -240,8 +242,8 @@ def parts_of_bins(
     Also return how many of these values there are.
     """
     total, n_first = _kinds_of_bins(
-        count, mean, squares, low_ends, high_ends, n_first, n_last, n_dropped, kinds, rate, depth, norm, least, bend,
-        slack, low, high,
+        count, mean, squares, low_ends, high_ends, slacks, n_first, n_last, n_dropped, kinds, rate, depth, norm, least,
+        bend, steepest, low, high,
     )  # fmt: skip
     found = 0
     for i in range(len(count)):
@@ -302,8 +304,10 @@ def spread_of_rows(values: Floats, end: float, unit: float, stakes: tuple[float,
 @jit
 def spread_of_bins(
     low_ends: Floats,
+    high_ends: Floats,
     mean: Floats,
     squares: Floats,
+    slacks: Floats,
     count: Floats,
     kept: Floats,
     end: float,
@@ -315,17 +319,21 @@ def spread_of_bins(
     logs = np.full(len(stakes), -math.inf)
     for s in range(len(stakes) - 1, -1, -1):
         t, total = stakes[s], 0.0
+        steepest = math.sqrt(t / (1 - t)) / unit
         for i in range(len(count)):
             away = max(low_ends[i] - end, 0.0) / unit
             least = away * away
             times = count[i] if least < 1 else kept[i]
             if times <= 0.0:
                 continue
-            lost = t / (1 - t) * squares[i] / (2 * unit * unit) if times == count[i] else math.inf
+            lost = steepest * (steepest * squares[i] / 2 + slacks[i] * count[i])
+            if kept[i] < count[i]:  # the others may be as far out as the bin reaches
+                away = max(high_ends[i] - end, 0.0) / unit
+                lost += (count[i] - kept[i]) * max(math.log(away * away * t + (1 - t)), 0.0)
             better = -math.inf
             if lost < math.inf:
                 away = max(mean[i] - end, 0.0) / unit
-                better = times * math.log(away * away * t + (1 - t)) - lost
+                better = count[i] * math.log(away * away * t + (1 - t)) - lost
             if lost <= 1e-9:  # the lower end of the bin has nothing to add
                 total += better
             else:

@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 from outvote.assumptions import Assumption, Bounded, Proportion
 from outvote.data.missing import NanPolicy, check_rows, screen
 from outvote.estimate.result import Histogram
-from outvote.votes.evidence import BinnedRows, Grid, Pairs, SortedRows, Tally, pilot_of, tallies_of_columns
+from outvote.votes.evidence import (
+    BinnedRows,
+    Grid,
+    Pairs,
+    SortedRows,
+    Tallies,
+    Tally,
+    pilot_of,
+    tallies_of_columns,
+)
 from outvote.votes.evidence.bins import Bins
 from outvote.votes.evidence.scale import paired_squares
 
@@ -112,7 +121,7 @@ class Ordered:
     @property
     def many(self) -> bool:
         """Whether the rows are so many that they are counted in bins."""
-        return len(self.column) - self.n_found >= MANY_ROWS
+        return MANY_ROWS <= len(self.column) - self.n_found < 2**31
 
     @cached_property
     def _bins(self) -> Bins:
@@ -209,10 +218,13 @@ class Summarised(Ordered):
         How many rows there are, those that are corrupt for certain among them.
     beyond : float
         By how much the sum of the rows exceeds what the bins say of it, because of rows in the last ones.
+    source : tuple or None
+        What the bins were made of, if they are all there.
     """
 
     n_all: int = field(default=0, kw_only=True)
     beyond: float = field(default=0.0, kw_only=True)
+    source: tuple[Grid, Tallies] | None = field(default=None, kw_only=True)
 
     @property
     def has_rows(self) -> bool:
@@ -262,7 +274,11 @@ class Summarised(Ordered):
 
     def scaled(self, factor: float) -> Ordered:
         """Return the rows multiplied by a positive number."""
-        return replace(self, counted=self._bins.scaled(factor), beyond=self.beyond * factor)
+        bins = self._bins.scaled(factor)
+        if self.source is not None:  # squares of tiny rows may have vanished
+            grid, tallies = self.source
+            bins = grid._replace(centre=grid.centre * factor, unit=grid.unit * factor).bins(tallies)
+        return replace(self, counted=bins, beyond=self.beyond * factor, source=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -398,7 +414,7 @@ def is_bounded(assume: Any) -> bool:
 def without_bad_rows(table: NDArray[Any], nan_policy: NanPolicy, name: str, *, counting: bool = False) -> Screened:
     """Leave out the rows that the NaN policy leaves out; with `counting` long columns are counted in bins."""
     bins = None
-    if counting and len(table) >= MANY_ROWS and table.dtype.kind in "fiu":
+    if counting and MANY_ROWS <= len(table) < 2**31 and table.dtype.kind in "fiu":
         bins = columns_in_bins(table)
         if all(math.isfinite(one.all_squares) for one in bins):  # no row is so far out that it may be infinite
             return Screened(table, None, None, 0, bins)

@@ -126,8 +126,8 @@ def _of_summary(x: RowSummary, shares: Shares, *, together: bool) -> Callable[[R
     ordered, n_bad = x.ordered(None), x.n_omitted + x.n_found_corrupt
     rows = ordered.rows(0, adaptive=False)
     column = (
-        BinnedColumn(np.empty(0), None, x.n_rows, n_bad, rows.bins)
-        if isinstance(rows, BinnedRows)
+        BinnedColumn(np.empty(0), None, x.n_rows, n_bad, rows.bins, x.bins.rounding(rows.bins))
+        if isinstance(rows, BinnedRows) and x.bins is not None
         else Column(ordered.clean, None, x.n_rows, n_bad)
     )
 
@@ -176,6 +176,7 @@ class BinnedColumn(Column):
     """The rows of a summary: they are counted in bins."""
 
     bins: Bins
+    rounding: Floats
 
     @property
     def n_values(self) -> int:
@@ -184,8 +185,10 @@ class BinnedColumn(Column):
 
     def bins_at(self, places: list[int]) -> tuple[dict[int, float], ...]:
         """Return the lower ends, the means and the upper ends of the bins of the rows at some places."""
-        at = {place: self.bins.at(place) for place in places}
-        arrays = (self.bins.low, self.bins.mean, self.bins.high)
+        at, far = {place: self.bins.at(place) for place in places}, np.isinf(self.bins.squares)
+        low = np.where(far & (self.bins.mean == self.bins.high), -math.inf, self.bins.low - self.rounding)
+        high = np.where(far & (self.bins.mean == self.bins.low), math.inf, self.bins.high + self.rounding)
+        arrays = (low, self.bins.mean, high)
         return tuple({place: float(array[where]) for place, where in at.items()} for array in arrays)
 
 

@@ -267,3 +267,45 @@ def test_rows_first_of_which_two_fifths_are_garbage_choose_good_bins():
     found, right = ov.mean(summary(x), 2000), ov.mean(x, 2000)
     width = right.interval.high - right.interval.low
     assert found.interval.high - found.interval.low < 1.05 * width
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_bins_that_a_bound_cuts_do_not_let_corrupt_rows_move_the_mean(sign):
+    x = np.full(100_000, 0.5)
+    x[-1000:] = 8.0
+    kept = ov.RowSummary(bins=Grid(0.0, 1024.0)).update(sign * x)
+    low, high = ov.mean(kept, 0.01, assume=ov.Bounded(*sorted((0.0, sign)))).interval
+    assert low <= sign * 0.5 <= high
+
+
+def test_ends_of_quantiles_reach_as_far_as_rows_may():
+    x = np.random.default_rng(0).normal(size=20_000)
+    x[10_000:] = 1e305
+    kept = ov.RowSummary().update(x[:10_000]).update(x[10_000:])
+    assert ov.quantile(kept, 0.9).interval.high == math.inf
+    mirrored = ov.RowSummary().update(-x[:10_000]).update(-x[10_000:])
+    assert ov.quantile(mirrored, 0.1).interval.low == -math.inf
+    v = float(np.nextafter(1 / 64, 0))
+    edge = ov.RowSummary(bins=Grid(0.0, 1.0)).update(np.full(10_000, v))
+    low, high = ov.quantile(edge, 0.5).interval
+    assert low <= v <= high
+
+
+def test_more_rows_than_sums_can_hold_are_refused():
+    kept = ov.RowSummary(bins=Grid(0.0, 1.0)).update(np.full(100_000, 0.012))
+    for _ in range(14):
+        kept.merge(ov.RowSummary.from_bytes(kept.to_bytes()))
+    assert kept.n_rows == 100_000 * 2**14
+    low, high = ov.mean(kept, 0.001, assume=ov.FiniteVariance(1.0)).interval
+    assert low < 0.012 < high
+    again, before = ov.RowSummary.from_json(kept.to_json()), kept.to_bytes()
+    with pytest.raises(ValueError, match="at most 2147483648 rows in a bin"):
+        kept.merge(again)
+    assert kept.to_bytes() == before
+
+
+def test_tiny_rows_lose_nothing():
+    x = np.random.default_rng(0).normal(size=9000)
+    usual, tiny = (ov.mean(ov.RowSummary(bins=1024).update(unit * x), 90).interval for unit in (1.0, 2.0**-560))
+    assert tiny.low * 2.0**560 == pytest.approx(usual.low, rel=1e-9)
+    assert tiny.high * 2.0**560 == pytest.approx(usual.high, rel=1e-9)

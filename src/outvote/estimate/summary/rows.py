@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sized
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +24,8 @@ _MAGIC = b"outvote-rows"
 #: Rows with no more different values than this may be rows of 0 and 1: these are counted.
 _FEW_VALUES = 16
 _LARGEST = 2**62
+#: Places in a bin are counted in 2⁻³²: the sum of so many is a 64-bit number.
+_MOST_IN_A_BIN = 2**31
 
 
 class RowSummary:
@@ -115,7 +118,15 @@ class RowSummary:
         self._add(values, tallies)
         return self
 
+    def _check_room(self, tallies: Tallies) -> None:
+        """Refuse more rows than whole numbers hold the sums of."""
+        assert self._tallies is not None
+        if int((self._tallies.counts + tallies.counts).max()) > _MOST_IN_A_BIN:
+            raise ValueError(f"a RowSummary holds at most {_MOST_IN_A_BIN} rows in a bin: begin another one")
+
     def _add(self, values: NDArray[np.float64], tallies: Tallies | None) -> None:
+        if tallies is not None:
+            self._check_room(tallies)
         self._counted += len(values)
         if tallies is None:
             assert self._rows is not None
@@ -166,6 +177,8 @@ class RowSummary:
                 f"bins differ: {self.bins} and {other.bins}: give the bins of one summary to the others when they "
                 "begin, RowSummary(bins=first.bins)"
             )
+        if other._tallies is not None:
+            self._check_room(other._tallies)
         self.n_found_corrupt += other.n_found_corrupt
         self.n_omitted += other.n_omitted
         if other._rows is not None:
@@ -207,15 +220,20 @@ class RowSummary:
             return Tallied(np.empty(0), None, found, tally=(*self._zeros_and_ones, self.n_rows))
         assert self.bins is not None
         assert self._tallies is not None
-        bins = self.bins.bins(self._tallies)
-        beyond = self._beyond
-        if isinstance(assume, Bounded):  # rows outside are corrupt for certain
-            inside = (bins.high >= assume.low) & (bins.low <= assume.high)
+        bins, beyond = self.bins.bins(self._tallies), self._beyond
+        source: tuple[Grid, Tallies] | None = (self.bins, self._tallies)
+        if isinstance(assume, Bounded):
+            # Rows outside are corrupt for certain; of a bin that a bound cuts, only that no row is beyond its ends.
+            off = self.bins.rounding(bins)
+            inside = (bins.high + off >= assume.low) & (bins.low - off <= assume.high)
             found += int(bins.count[~inside].sum())
-            bins, beyond = bins.part(inside), 0.0
+            cut = (bins.low - off < assume.low) | (bins.high + off > assume.high)
+            bins = replace(bins, squares=np.where(cut, np.inf, bins.squares)).part(inside)
+            beyond, source = 0.0, None
         return Summarised(
-            np.empty(0), None, self.n_found_corrupt, n_nan=found, counted=bins, n_all=self.n_rows, beyond=beyond
-        )
+            np.empty(0), None, self.n_found_corrupt, n_nan=found, counted=bins, n_all=self.n_rows, beyond=beyond,
+            source=source,
+        )  # fmt: skip
 
     # --- serialised ------------------------------------------------------------------------------------------
 
@@ -274,8 +292,8 @@ class RowSummary:
             or (counts < 1).any()
             or (places < 0).any()
             or (squares < 0).any()
-            or (counts > _LARGEST // 2**33).any()
-            or (places > counts << 32).any()
+            or (counts > _MOST_IN_A_BIN).any()
+            or (places > counts * (2**32 - 1)).any()
             or (squares > counts << 16).any()
         )
         total = int(counts.astype(object).sum()) if len(counts) else 0
@@ -302,7 +320,7 @@ class RowSummary:
             summary = cls._begun(document)
             if "rows" in document:
                 return summary._with_rows(document["rows"])
-            lines = [[_count(value) for value in document[name]] for name in ("bin", "count", "place", "square")]
+            lines = [[whole(value) for value in document[name]] for name in ("bin", "count", "place", "square")]
             return summary._with_lines(np.array(lines, dtype=np.int64).reshape(4, len(lines[0])))
 
     def to_bytes(self) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from outvote import _numba
-from outvote.votes.evidence.bins import LITTLE, LITTLE_LOST, SLACK, Bins, least_sum_of_kinds, two_kinds
+from outvote.votes.evidence.bins import LITTLE, LITTLE_LOST, Bins, least_sum_of_kinds, two_kinds
 from outvote.votes.evidence.factors import Factor, Floats, VarianceFactor
 from outvote.votes.evidence.rows import LogParts, SortedRows
 from outvote.votes.evidence.scale import STAKES, log_mean
@@ -120,13 +120,13 @@ class BinnedRows(SortedRows):
             return None
         return partial(
             getattr(functions, name), *rows, factor.rate, factor.depth, factor.norm, factor.least, factor.bend,
-            factor.steepest * SLACK,
+            factor.steepest,
         )  # fmt: skip
 
     @property
     def _for_ends(self) -> tuple[Any, ...]:
         rows, squares, slack = self._for_compiled
-        return (False, _NOTHING, *rows, self._without_largest, (squares, slack, LITTLE, SLACK))
+        return (False, _NOTHING, *rows, self._without_largest, (squares, slack, LITTLE))
 
     @cached_property
     def _for_compiled(self) -> tuple[tuple[Any, ...], float, float]:
@@ -134,7 +134,7 @@ class BinnedRows(SortedRows):
         first, last = self._inner
         room = np.empty((len(self.bins.count), 4))
         squares, slack = self.bins.sums_between(first, last)
-        return (*self.bins.arrays, first, last, float(self.droppable), room), squares, slack
+        return (*self.bins.arrays, self.bins.slacks, first, last, float(self.droppable), room), squares, slack
 
     @cached_property
     def _inner(self) -> tuple[int, int]:
@@ -185,8 +185,9 @@ class BinnedRows(SortedRows):
         if functions is not None and not self.adaptive:
             bins = self.bins
             found: float = functions.spread_of_bins(
-                bins.low, bins.mean, bins.squares, bins.count, self._without_largest, end, unit, STAKES, math.inf
-            )
+                bins.low, bins.high, bins.mean, bins.squares, bins.slacks, bins.count, self._without_largest, end, unit,
+                STAKES, math.inf,
+            )  # fmt: skip
             return found
         return log_spread_of_bins(self, end, unit)
 
@@ -253,14 +254,16 @@ def log_spread_of_bins(rows: BinnedRows, end: float, unit: float) -> float:
     """
     ((least, kept),) = rows.squares_above(end, unit)
     bins, logs = rows.bins, []
+    dropped = bins.count - rows._without_largest  # these may be as far out as the bin reaches
     with np.errstate(over="ignore", invalid="ignore"):
-        likely = np.square(np.maximum(bins.mean - end, 0.0) / unit)
-        spread = bins.squares / (2 * unit * unit)
+        likely, most = (np.square(np.maximum(one - end, 0.0) / unit) for one in (bins.mean, bins.high))
         for t in STAKES:
+            steepest = math.sqrt(t / (1 - t)) / unit
             total = kept * np.log(least * t + (1 - t))
-            lost = t / (1 - t) * spread
-            better = kept * np.log(likely * t + (1 - t)) - lost
-            total = np.where((kept == bins.count) & ((better > total) | (lost <= LITTLE_LOST)), better, total)
+            lost = steepest * (steepest * bins.squares / 2 + bins.slacks * bins.count)
+            lost += np.where(dropped > 0, dropped * np.maximum(np.log(most * t + (1 - t)), 0.0), 0.0)
+            better = bins.count * np.log(likely * t + (1 - t)) - lost
+            total = np.where((better > total) | (lost <= LITTLE_LOST), better, total)
             paid = rows.n_corrupt * math.log1p(-t) if rows.adaptive else 0.0
             logs.append(float(total.sum()) + paid)
     return log_mean(logs)

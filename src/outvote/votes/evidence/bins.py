@@ -22,6 +22,8 @@ from outvote.votes.evidence.factors import Factor, Floats
 
 #: The mean of a bin is known to this share of its width.
 SLACK = 2.0**-33
+#: Ends and means of bins are rounded by at most this share of their size.
+ROUNDING = 2.0**-52
 #: No bin is taken to reach farther than this.
 FARTHEST = 2.0**1000
 #: A loss of log evidence so small that it is not worth looking at each bin.
@@ -90,14 +92,19 @@ class Bins:
         return middle + float(self.count @ (self.mean - middle)) / self.n_rows
 
     @cached_property
+    def slacks(self) -> Floats:
+        """By how much the mean of each bin may be off: it is known to a share of the width, and rounded."""
+        return SLACK * (self.high - self.low) + ROUNDING * np.maximum(np.abs(self.low), np.abs(self.high))
+
+    @cached_property
     def slack(self) -> float:
         """By how much the sum of the rows may be off."""
-        return SLACK * float(self.count @ (self.high - self.low))
+        return float(self.count @ self.slacks)
 
     @cached_property
     def _running(self) -> tuple[Floats, Floats]:
         """Running sums of squares and of slack, from 0 on."""
-        slack = SLACK * self.count * (self.high - self.low)
+        slack = self.count * self.slacks
         squares, slack = (np.concatenate([[0.0], np.cumsum(np.minimum(one, 1e300))]) for one in (self.squares, slack))
         return squares, slack
 
@@ -176,7 +183,7 @@ class Bins:
                 steep = np.maximum(np.abs(factor.slope(left)), np.abs(factor.slope(right)))
                 slopes = np.minimum(steep / np.minimum(np.minimum(pay_left, pay_right), np.exp(least)), slopes)
                 bend = np.minimum(np.square(slopes), bend)
-            loss = bend * self.squares / 2 + slopes * self.count * (self.high - self.low) * SLACK
+            loss = bend * self.squares / 2 + slopes * self.count * self.slacks
             totals = np.where(np.isfinite(self.squares + loss), self.count * mean - loss, -np.inf)
             return np.minimum(np.maximum(totals, self.count * least), self.count * most), least, most
 

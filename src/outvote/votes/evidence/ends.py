@@ -88,7 +88,7 @@ def end_in_cell(rows: SortedRows, factors: Sequence[Factor], price: float, end: 
         return end
     if not excess(-math.inf, start) >= 0:
         return min(end, lower_end(rows, factors, price)[0])
-    first, low = end - start, start
+    first, low = end - start, min(start, end)
     for tolerance in (ROUGHLY, PRECISION):
         above, below = excess(low, low), excess(low, end)
         if below >= 0 or not above >= 0:

@@ -1,8 +1,8 @@
 """Where rows are counted: bins of one width near the centre, and of one relative width far from it.
 
 A row x belongs to ``t = 1 + |x - centre|/unit``, on its side of the centre. Each doubling of t is cut into as many bins
-of one width; there are 32 doublings, and rows beyond belong to the last bin. With a unit that is a power of two all of
-it is exact in floating point, and takes nothing but additions, comparisons and powers of two: every engine can do it.
+of one width; there are 32 doublings, and rows beyond belong to the last bin. With a unit that is a power of two it
+takes nothing but additions, comparisons and powers of two, which every engine rounds alike.
 What is kept of a bin are whole numbers, so that sums do not depend on the order of the rows.
 """
 
@@ -130,6 +130,10 @@ class Grid(NamedTuple):
         size = np.exp2((place // self.per_doubling).astype(np.float64))
         near = size * (1 + (place % self.per_doubling) / self.per_doubling) - 1
         return near, size / self.per_doubling, np.where(right, 1.0, -1.0)
+
+    def rounding(self, bins: Bins) -> Floats:
+        """Return how far a row may lie outside of its bin, because its distance from the centre was rounded."""
+        return 2.0**-49 * (abs(self.centre) + self.unit + np.minimum(np.abs(bins.low), np.abs(bins.high)))
 
     def bins(self, tallies: Tallies) -> Bins:
         """Return the bins that have rows, in the rows' own units."""

@@ -131,7 +131,7 @@ def _lowest_cells(stack: Stack, end: Floats, tops: Floats, price: float) -> tupl
     guess = np.minimum(np.floor(size), tops - 1)
     below = np.array([-2.0, -1.0, 0.0, 1.0])[:, None]
     for _ in range(3):
-        left = stack.log_spread(end, np.exp2((guess + below) / 3)) < price
+        left = ~(stack.log_spread(end, np.exp2((guess + below) / 3)) >= price)
         lowest = np.where(left.any(axis=0), guess - 2 + np.argmax(left, axis=0), guess + 2)
         lost = left[0] | ~np.isfinite(guess)
         if not lost.any():

@@ -18,7 +18,7 @@ from outvote.votes.evidence.scale import STAKES, central_sd, central_window, log
 _SECONDS, _SECONDS_A_ROW = 3e-5, 1e-9
 
 
-_NOTHING, _NO_ROOM, _NO_LIMITS = np.empty(0), np.empty((0, 4)), (0.0, 0.0, 0.0, 0.0)
+_NOTHING, _NO_ROOM, _NO_LIMITS = np.empty(0), np.empty((0, 4)), (0.0, 0.0, 0.0)
 
 
 class LogParts(NamedTuple):
@@ -204,7 +204,8 @@ class SortedRows:
         """What the compiled function takes of the rows."""
         none = _NOTHING
         return (
-            True, self.values, none, none, none, none, none, 0, 0, float(self.droppable), _NO_ROOM, none, _NO_LIMITS,
+            True, self.values, none, none, none, none, none, none, 0, 0, float(self.droppable), _NO_ROOM, none,
+            _NO_LIMITS,
         )  # fmt: skip
 
     def log_parts(self, factor: Factor, low: float, high: float) -> LogParts:

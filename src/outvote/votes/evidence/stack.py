@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.votes.evidence.binned import BinnedRows
-from outvote.votes.evidence.bins import LITTLE, LITTLE_LOST, SLACK, Bins, least_sum_of_kinds
+from outvote.votes.evidence.bins import LITTLE, LITTLE_LOST, Bins, least_sum_of_kinds
 from outvote.votes.evidence.factors import Floats
 from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.evidence.scale import STAKES
@@ -161,9 +161,9 @@ class Stack:
             points += [self._outer.low, self._outer.high]
             one = self._inner
             self._squares = np.where(one.count > 0, one.squares, 0.0).sum(axis=1)
-            self._slack = SLACK * (one.count * (one.high - one.low)).sum(axis=1)
+            self._slack = (one.count * one.slacks).sum(axis=1)
             one = self._outer
-            self._outer_slack = SLACK * one.count * (one.high - one.low)
+            self._outer_slack = one.count * one.slacks
         self._points = np.concatenate(points, axis=1)
         self._padded = self.single and bool((self._inner.count == 0).any())
 
@@ -245,26 +245,34 @@ class Stack:
 
     def log_spread(self, end: Floats, unit: Floats) -> Floats:
         """Return the logarithm of the evidence that the variance exceeds unit², from rows above `end`."""
-        bins = self.bins
-        least = np.square(np.maximum(bins.low - end[:, None], 0.0) / unit[..., None])
+        bins, dropped = self.bins, self.bins.count - self._kept
+
+        def squares(at: Floats) -> Floats:
+            with np.errstate(over="ignore"):
+                return np.square(np.maximum(at - end[:, None], 0.0) / unit[..., None])
+
+        least = squares(bins.low)
         kept = np.where(least < 1, bins.count, self._kept)
-        likely = least if self.single else np.square(np.maximum(bins.mean - end[:, None], 0.0) / unit[..., None])
+        likely, most = (least, least) if self.single else (squares(bins.mean), squares(bins.high))
         logs = []
         with np.errstate(over="ignore", invalid="ignore"):
             for t in STAKES:
                 if self.single:
                     logs.append(_sum_of_logs(np.where(kept > 0, least * t + (1 - t), 1.0)))
                     continue
+                steepest = math.sqrt(t / (1 - t)) / unit[..., None]
                 total = kept * np.log(least * t + (1 - t))
-                lost = t / (1 - t) * bins.squares / (2 * np.square(unit[..., None]))
-                better = kept * np.log(likely * t + (1 - t)) - lost
-                whole = (kept == bins.count) & ((better > total) | (lost <= LITTLE_LOST))
-                logs.append(np.where(whole, better, total).sum(axis=-1))
-        return np.asarray(np.logaddexp.reduce(np.array(logs), axis=0)) - math.log(len(STAKES))
+                lost = steepest * (steepest * bins.squares / 2 + bins.slacks * bins.count)
+                lost = lost + np.where(dropped > 0, dropped * np.maximum(np.log(most * t + (1 - t)), 0.0), 0.0)
+                better = bins.count * np.log(likely * t + (1 - t)) - lost
+                logs.append(np.where((better > total) | (lost <= LITTLE_LOST), better, total).sum(axis=-1))
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.logaddexp.reduce(np.array(logs), axis=0)) - math.log(len(STAKES))
 
     def mean_square(self, end: Floats) -> Floats:
         """Return the mean square of how far rows lie above `end`, without the largest ones."""
-        squares = np.square(np.maximum(self.bins.low - end[:, None], 0.0))
+        with np.errstate(over="ignore"):
+            squares = np.square(np.maximum(self.bins.low - end[:, None], 0.0))
         return np.einsum("ij,ij->i", self._kept, squares) / (self.n_values - self.droppable)
 
     @cached_property

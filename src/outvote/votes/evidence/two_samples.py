@@ -333,7 +333,7 @@ def _lowest_cell(rows: SortedRows, top: int, price: float) -> int | None:
     def ruled_out(k: int) -> bool:
         for low, high in _from_the_middle(ends):
             parts = rows.squares_outside(low, high, CELL**k)
-            if log_spread_of(parts, rows.n_corrupt, adaptive=rows.adaptive) < price:
+            if not log_spread_of(parts, rows.n_corrupt, adaptive=rows.adaptive) >= price:
                 return False
         return True
 
