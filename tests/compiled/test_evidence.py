@@ -15,6 +15,7 @@ from outvote.votes import Terms
 from outvote.votes.evidence import BinnedRows, Grid, SortedRows, pilot_of, premise_interval, premises_of_groups
 from outvote.votes.evidence.factors import VarianceFactor, variance_factors
 from outvote.votes.evidence.grid import tallies_of_columns
+from outvote.votes.evidence.scale import STAKES
 
 numba = pytest.importorskip("numba")
 compiled = pytest.importorskip("outvote._numba.functions")
@@ -73,6 +74,24 @@ def test_spreads_equal_numpy(law, kind):
         rows = rows_of(law, m, kind)
         plain, fast = twice(lambda rows=rows, end=end, unit=unit: rows.log_spread_above(end, unit))
         assert fast == pytest.approx(plain, rel=1e-11, abs=1e-9)
+
+
+@pytest.mark.parametrize("law", ROWS)
+def test_spreads_are_on_the_same_side_of_enough(law):
+    for m, unit in ((0, 0.7), (20, 1.0), (20, 1.3), (150, 0.5)):
+        rows, bins = rows_of(law, m, "rows"), rows_of(law, m, "bins")
+        exact = [one.log_spread_above(0.1, unit) for one in (rows, bins)]
+        most = max(len(rows.values) - m, int(np.searchsorted(rows.values, 0.1 + unit)))
+        b = bins.bins
+        given = (b.low, b.high, b.mean, b.squares, b.slacks, b.count, bins._without_largest)
+        for enough in (-3.0, 0.5, 4.0, 40.0):
+            fast = [
+                compiled.spread_of_rows(rows.values[:most], 0.1, unit, STAKES, enough),
+                compiled.spread_of_bins(*given, 0.1, unit, STAKES, enough),
+            ]
+            for one, other in zip(exact, fast, strict=True):
+                if not math.isnan(other):
+                    assert (one >= enough) == (other >= enough)
 
 
 @pytest.mark.parametrize("kind", ["rows", "bins"])

@@ -279,16 +279,36 @@ def _log_mean(logs: Floats) -> float:
 
 
 @jit
+def _most_spread(n: float, squares: float, stakes: tuple[float, ...]) -> float:
+    """Return a bound on the evidence of n rows whose squares add up to so much, as a logarithm, which is concave."""
+    largest = -math.inf
+    for t in stakes:
+        largest = max(largest, n * math.log1p(t * (squares / max(n, 1.0) - 1)))
+    return largest
+
+
+@jit
 def spread_of_rows(values: Floats, end: float, unit: float, stakes: tuple[float, ...], enough: float) -> float:
     """Return the logarithm of the evidence that a variance exceeds unit², from how far rows lie above `end`.
 
-    Once it is `enough` for certain, something between that and the logarithm is returned.
+    Once it is `enough` for certain, something between that and the logarithm is returned; and something below `enough`
+    if it cannot be.
     """
     logs = np.full(len(stakes), -math.inf)
-    for s in range(len(stakes) - 1, -1, -1):
-        t, product, total = stakes[s], 1.0, 0.0
-        for i in range(len(values)):
-            away = max(values[i] - end, 0.0) / unit
+    first = np.searchsorted(values, end)
+    if enough < math.inf:
+        squares = 0.0
+        for i in range(first, len(values)):
+            squares += ((values[i] - end) / unit) ** 2
+        most = _most_spread(float(len(values)), squares, stakes)
+        if most < enough:
+            return most
+    for j in range(len(stakes)):
+        s = (j + 2) % len(stakes)  # mostly this one is enough
+        t, product = stakes[s], 1.0
+        total = first * math.log(1 - t)
+        for i in range(first, len(values)):
+            away = (values[i] - end) / unit
             product *= away * away * t + (1 - t)
             if not 1e-150 < product < 1e150:
                 if not 0.0 < product < math.inf:
@@ -317,10 +337,23 @@ def spread_of_bins(
 ) -> float:
     """Return the same from bins, of which `kept` rows each are left, or all if they lie less than a unit above."""
     logs = np.full(len(stakes), -math.inf)
-    for s in range(len(stakes) - 1, -1, -1):
-        t, total = stakes[s], 0.0
+    if enough < math.inf:
+        n, all_squares = 0.0, 0.0
+        for i in range(len(count)):
+            if kept[i] > 0.0 or low_ends[i] - end < unit:
+                n += count[i]
+                all_squares += count[i] * (max(mean[i] - end, 0.0) / unit) ** 2
+        most = _most_spread(n, all_squares, stakes)
+        if most < enough:
+            return most
+    for j in range(len(stakes)):
+        s = (j + 2) % len(stakes)  # mostly this one is enough
+        t, total, below = stakes[s], 0.0, 0.0
         steepest = math.sqrt(t / (1 - t)) / unit
         for i in range(len(count)):
+            if high_ends[i] <= end:
+                below += count[i]
+                continue
             away = max(low_ends[i] - end, 0.0) / unit
             least = away * away
             times = count[i] if least < 1 else kept[i]
@@ -338,7 +371,7 @@ def spread_of_bins(
                 total += better
             else:
                 total += max(times * math.log(least * t + (1 - t)), better)
-        logs[s] = total
+        logs[s] = total + below * math.log(1 - t)
         if logs[s] - math.log(len(stakes)) >= enough:
             break
     return _log_mean(logs)

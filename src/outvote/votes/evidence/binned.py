@@ -140,8 +140,8 @@ class BinnedRows(SortedRows):
     def _inner(self) -> tuple[int, int]:
         """The first bin none of whose rows may be dropped, and the first one after; if there is none, the end and 0."""
         k, ranks = self.droppable, self.bins.ranks
-        first = int(np.searchsorted(ranks - self.bins.count, k))  # bins that begin before the k-th row
-        last = int(np.searchsorted(ranks, self.n_values - k, side="right"))
+        first = int(self.bins.before.searchsorted(k))  # bins that begin before the k-th row
+        last = int(ranks.searchsorted(self.n_values - k, side="right"))
         return (first, last) if first < last else (len(ranks), 0)
 
     def _split(self, factor: Factor, high: float) -> tuple[Bins, Bins]:
@@ -194,7 +194,8 @@ class BinnedRows(SortedRows):
     @cached_property
     def _without_largest(self) -> Floats:
         """How many rows of each bin are left without the largest ones, as many as may be dropped."""
-        return np.clip(self.n_values - self.droppable - (self.bins.ranks - self.bins.count), 0.0, self.bins.count)
+        most = self.n_values - self.droppable
+        return np.minimum(np.maximum(most - self.bins.before, 0.0), self.bins.count)
 
     def squares_above(self, end: float, unit: float, *, keep_small: bool = True) -> list[tuple[Floats, Floats]]:
         """Return the squares of how far rows lie above `end`, in units, at least, and how many rows have each.
@@ -263,7 +264,7 @@ def log_spread_of_bins(rows: BinnedRows, end: float, unit: float) -> float:
             lost = steepest * (steepest * bins.squares / 2 + bins.slacks * bins.count)
             lost += np.where(dropped > 0, dropped * np.maximum(np.log(most * t + (1 - t)), 0.0), 0.0)
             better = bins.count * np.log(likely * t + (1 - t)) - lost
-            total = np.where((better > total) | (lost <= LITTLE_LOST), better, total)
+            total = np.where((better > total) | ((lost <= LITTLE_LOST) & (bins.high > end)), better, total)
             paid = rows.n_corrupt * math.log1p(-t) if rows.adaptive else 0.0
             logs.append(float(total.sum()) + paid)
     return log_mean(logs)

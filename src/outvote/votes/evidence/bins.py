@@ -110,7 +110,15 @@ class Bins:
 
     def sums_between(self, first: int, last: int) -> tuple[float, float]:
         """Return the squares and the slack of some bins, about."""
-        return tuple(float(max(one[last] - one[first], 0.0)) if first < last else 0.0 for one in self._running)  # type: ignore[return-value]
+        if first >= last:
+            return 0.0, 0.0
+        squares, slack = self._running
+        return max(float(squares[last] - squares[first]), 0.0), max(float(slack[last] - slack[first]), 0.0)
+
+    @cached_property
+    def before(self) -> Floats:
+        """How many rows there are before each bin."""
+        return self.ranks - self.count
 
     @cached_property
     def ranks(self) -> Floats:
@@ -147,7 +155,7 @@ class Bins:
 
     def at(self, rank: float) -> int:
         """Return the bin of the row that has so many rows before it."""
-        return min(int(np.searchsorted(self.ranks, rank, side="right")), len(self.count) - 1)
+        return min(int(self.ranks.searchsorted(rank, side="right")), len(self.count) - 1)
 
     def loss(self, factor: Factor) -> float:
         """Return what bins cost at most, in log evidence; NaN if that is not known."""

@@ -265,7 +265,8 @@ class Stack:
                 lost = steepest * (steepest * bins.squares / 2 + bins.slacks * bins.count)
                 lost = lost + np.where(dropped > 0, dropped * np.maximum(np.log(most * t + (1 - t)), 0.0), 0.0)
                 better = bins.count * np.log(likely * t + (1 - t)) - lost
-                logs.append(np.where((better > total) | (lost <= LITTLE_LOST), better, total).sum(axis=-1))
+                whole = (better > total) | ((lost <= LITTLE_LOST) & (bins.high > end[:, None]))
+                logs.append(np.where(whole, better, total).sum(axis=-1))
         with np.errstate(invalid="ignore"):
             return np.asarray(np.logaddexp.reduce(np.array(logs), axis=0)) - math.log(len(STAKES))
 
