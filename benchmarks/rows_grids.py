@@ -51,7 +51,9 @@ def rows(quick: bool) -> list[Row]:
             mann_whitney(long, long_blocks), once(long)),
         Row(f"{job}, {blocks} × {blocks} grid, without numba", peer, 8.0,
             numpy_alone(mann_whitney(n, blocks)), once(n)),
-        Row(f"{job}, {blocks} × {blocks} grid, dealt", peer, None, mann_whitney(n, blocks, "full", "random"), once(n)),
+        Row(f"{job}, {blocks} × {blocks} grid, shuffled", peer, None,
+            mann_whitney(n, blocks, "full", "random"), once(n)),
         Row(f"{job}, diagonal of {blocks}", peer, 0.2, mann_whitney(n, blocks, "diagonal"), once(n)),
-        Row(f"{job}, diagonal of {blocks}, dealt", peer, None, mann_whitney(n, blocks, "diagonal", "random"), once(n)),
+        Row(f"{job}, diagonal of {blocks}, shuffled", peer, None,
+            mann_whitney(n, blocks, "diagonal", "random"), once(n)),
     ]  # fmt: skip

@@ -71,7 +71,7 @@ def rows(quick: bool) -> list[Row]:
         *found,
         Row(f"dealing {power(N)} rows for pairs", "rng.permutation", None,
             later(permutation), lambda: rng.permutation(N)),
-        Row(f"variance of {power(N)}, blocks of 25, dealt", "np.var", None,
+        Row(f"variance of {power(N)}, blocks of 25, shuffled", "np.var", None,
             whole("variance", 25, "random"), lambda: np.var(normal(N))),
         Row("variance of 1000 × 500, axis 0, blocks of 25", "one call a column", None,
             lambda: ov.u_statistic(normal(1000, 500), kernel="variance", n_blocks=40, axis=0),

@@ -20,23 +20,17 @@ Floats = NDArray[np.float64]
 @jit
 def _excess(rows: Any, factor: tuple[float, float, float], price: float, low: float, high: float) -> float:
     """Return by how much the evidence exceeds its price; NaN if that cannot be told here."""
-    single, values, count, mean, squares, lows, highs, slacks, first, last, n_dropped, room, _, limits = rows
+    single, values, n_dropped, bins, _, limits = rows
     rate, depth, sd = factor
     norm = math.log1p(rate * sd * sd / (2 * depth))
     if single:
-        return product_of_rows(values, int(n_dropped), rate, depth, norm, low, high) - price
+        return product_of_rows(values, n_dropped, rate, depth, norm, low, high) - price
     curvature = rate / (depth * (1 - rate * depth / 2))
     steepest, bend = math.sqrt(curvature / 2), curvature / 8
     if not bend * limits[0] / 2 + steepest * limits[1] <= limits[2]:
         return math.nan
     least = math.log1p(-rate * depth / 2)
-    return (
-        product_of_bins(
-            count, mean, squares, lows, highs, slacks, first, last, n_dropped, room, rate, depth, norm, least, bend,
-            steepest, low, high,
-        )
-        - price
-    )  # fmt: skip
+    return product_of_bins(bins, (rate, depth, norm, least, bend, steepest), low, high) - price
 
 
 @jit
@@ -87,18 +81,19 @@ def _moved_up(rows: Any, factor: Any, price: float, low: float, high: float, tol
 
 @jit
 def _none_between(rows: Any, low: float, high: float) -> bool:
-    single, values, lows, highs = rows[0], rows[1], rows[5], rows[6]
+    single, values, _, bins, _, _ = rows
     if single:
         return np.searchsorted(values, low) == np.searchsorted(values, high, side="right")
+    lows, highs = bins[3], bins[4]
     return np.searchsorted(highs, low) == np.searchsorted(lows, high, side="right")
 
 
 @jit
 def _n_below(rows: Any, end: float) -> float:
-    single, values, count, mean = rows[0], rows[1], rows[2], rows[3]
+    single, values, _, bins, _, _ = rows
     if single:
         return float(np.searchsorted(values, end))
-    return count[: np.searchsorted(mean, end)].sum()
+    return bins[0][: np.searchsorted(bins[1], end)].sum()
 
 
 @jit
@@ -154,23 +149,23 @@ def _end_in_cell(
 @jit
 def _spread(rows: Any, end: float, unit: float, stakes: Any, enough: float) -> float:
     """Return the logarithm of the evidence that the variance exceeds unit², from rows above `end`, or `enough`."""
-    single, values, count, mean, squares = rows[0], rows[1], rows[2], rows[3], rows[4]
-    lows, highs, slacks, n_dropped, kept = rows[5], rows[6], rows[7], rows[10], rows[12]
+    single, values, n_dropped, bins, kept, _ = rows
     if single:
-        most = max(len(values) - int(n_dropped), np.searchsorted(values, end + unit))
+        most = max(len(values) - n_dropped, np.searchsorted(values, end + unit))
         return spread_of_rows(values[:most], end, unit, stakes, enough)
-    return spread_of_bins(lows, highs, mean, squares, slacks, count, kept, end, unit, stakes, enough)
+    return spread_of_bins(bins, kept, end, unit, stakes, enough)
 
 
 @jit
 def _lowest_cell(rows: Any, end: float, top: int, price: float, n_values: float, stakes: Any) -> int:
     """Do what `_lowest_cell` does; a cell far above `top` if it cannot be told."""
-    single, values, lows, n_dropped, kept = rows[0], rows[1], rows[5], rows[10], rows[12]
+    single, values, n_dropped, bins, kept, _ = rows
     total = 0.0
     if single:
-        for i in range(len(values) - int(n_dropped)):
+        for i in range(len(values) - n_dropped):
             total += max(values[i] - end, 0.0) ** 2
     else:
+        lows = bins[3]
         for i in range(len(lows)):
             total += kept[i] * max(lows[i] - end, 0.0) ** 2
     mean = total / (n_values - n_dropped)
@@ -202,9 +197,9 @@ def cells_end(
     Parameters
     ----------
     rows : tuple
-        Whether they are single; the rows; count, mean, squares, ends and slacks of the bins; the first bin that is
-        never dropped, and the first after these; how many rows may be dropped; room for two kinds of rows of each bin;
-        how many rows of each are left without the largest; and limits for the loss of bins.
+        Whether they are single; the rows; how many may be dropped; or bins: count, mean, squares, ends and slacks, the
+        first one that is never dropped, and the first after these, how many rows may be dropped, and room for two kinds
+        of rows of each; how many rows of each are left without the largest; limits for the loss of bins.
     main : tuple of float
         Rate and depth of the factor for an sd of 1.
     sd : float
@@ -279,8 +274,8 @@ def ends_of_groups(
     Rows of a group stand together, from its start on; those of all groups are put in order here. An sd is a multiple of
     that of the central rows, for groups without the `dropped` farthest ones.
     """
-    nothing, room = np.empty(0), np.empty((0, 4))
-    limits = (0.0, 0.0, 0.0)
+    nothing, limits = np.empty(0), (0.0, 0.0, 0.0)
+    no_bins = (nothing, nothing, nothing, nothing, nothing, nothing, 0, 0, 0.0, np.empty((0, 4)))
     for g in range(len(dropped)):
         rows = values[starts[g] : starts[g + 1]]
         rows.sort()
@@ -294,10 +289,7 @@ def ends_of_groups(
             continue
         for side in range(2):
             ordered = rows if side == 0 else -rows[::-1]
-            given = (
-                True, ordered, nothing, nothing, nothing, nothing, nothing, nothing, 0, 0, float(k), room, nothing,
-                limits,
-            )  # fmt: skip
+            given = (True, ordered, k, no_bins, nothing, limits)
             numbers = (float(n), float(n), ordered[n // 2], ordered[n - k - 1])
             end = cells_end(given, (rates[g], depths[g]), sd, prices, numbers, precision, stakes)
             found[g, 1 + side] = end if side == 0 else -end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,30 +104,14 @@ def _sum_of_bins(
 
 
 @jit
-def _kinds_of_bins(
-    count: Floats,
-    mean: Floats,
-    squares: Floats,
-    low_ends: Floats,
-    high_ends: Floats,
-    slacks: Floats,
-    n_first: int,
-    n_last: int,
-    n_dropped: float,
-    kinds: Floats,
-    rate: float,
-    depth: float,
-    norm: float,
-    least: float,
-    bend: float,
-    steepest: float,
-    low: float,
-    high: float,
-) -> tuple[float, int]:
+def _kinds_of_bins(bins: Any, factor: Any, low: float, high: float) -> tuple[float, int]:
     """Write the two kinds of rows of bins whose rows may be dropped: their values, and how many rows have them.
 
-    Also return the sum over all other bins, and the first of these.
+    Also return the sum over all other bins, and the first of these. A factor is its rate, its depth, the logarithms of
+    its norm and of its least value, and the bounds `bend` and `steepest`.
     """
+    count, mean, squares, low_ends, high_ends, slacks, n_first, n_last, _, kinds = bins
+    rate, depth, norm, least, bend, steepest = factor
     if n_first < n_last:  # rows between μ - 2τ and μ have factors below 1, and are never dropped
         far = 0
         while far < n_first and low_ends[far] <= high - 2 * depth:
@@ -162,35 +147,14 @@ def _kinds_of_bins(
 
 
 @jit
-def product_of_bins(
-    count: Floats,
-    mean: Floats,
-    squares: Floats,
-    low_ends: Floats,
-    high_ends: Floats,
-    slacks: Floats,
-    n_first: int,
-    n_last: int,
-    n_dropped: float,
-    kinds: Floats,
-    rate: float,
-    depth: float,
-    norm: float,
-    least: float,
-    bend: float,
-    steepest: float,
-    low: float,
-    high: float,
-) -> float:
+def product_of_bins(bins: Any, factor: Any, low: float, high: float) -> float:
     """Return the logarithm of the product of the factors of rows in bins; rows up to `n_first` may be dropped.
 
-    So may those from `n_last` on. `kinds` is written to.
+    So may those from `n_last` on. The last of `bins` is room to write to.
     """
+    count, _, _, _, _, _, _, n_last, n_dropped, kinds = bins
     n = len(count)
-    total, n_first = _kinds_of_bins(
-        count, mean, squares, low_ends, high_ends, slacks, n_first, n_last, n_dropped, kinds, rate, depth, norm, least,
-        bend, steepest, low, high,
-    )  # fmt: skip
+    total, n_first = _kinds_of_bins(bins, factor, low, high)
     # From either end inwards the values fall until they are negative: the largest of what is left is at an end.
     i, j, of_i, of_j, rest = 0, n - 1, 0, 0, n_dropped
     while rest > 0.0 and i <= j:
@@ -216,35 +180,13 @@ def product_of_bins(
 
 
 @jit
-def parts_of_bins(
-    count: Floats,
-    mean: Floats,
-    squares: Floats,
-    low_ends: Floats,
-    high_ends: Floats,
-    slacks: Floats,
-    n_first: int,
-    n_last: int,
-    n_dropped: float,
-    kinds: Floats,
-    rate: float,
-    depth: float,
-    norm: float,
-    least: float,
-    bend: float,
-    steepest: float,
-    low: float,
-    high: float,
-    pieces: Floats,
-) -> tuple[float, int]:
+def parts_of_bins(bins: Any, factor: Any, low: float, high: float, pieces: Floats) -> tuple[float, int]:
     """Write the values above 0 that may be dropped, and how many rows have each; return the sum of all others.
 
     Also return how many of these values there are.
     """
-    total, n_first = _kinds_of_bins(
-        count, mean, squares, low_ends, high_ends, slacks, n_first, n_last, n_dropped, kinds, rate, depth, norm, least,
-        bend, steepest, low, high,
-    )  # fmt: skip
+    count, _, _, _, _, _, _, n_last, _, kinds = bins
+    total, n_first = _kinds_of_bins(bins, factor, low, high)
     found = 0
     for i in range(len(count)):
         if i < n_first or i >= n_last:
@@ -322,20 +264,9 @@ def spread_of_rows(values: Floats, end: float, unit: float, stakes: tuple[float,
 
 
 @jit
-def spread_of_bins(
-    low_ends: Floats,
-    high_ends: Floats,
-    mean: Floats,
-    squares: Floats,
-    slacks: Floats,
-    count: Floats,
-    kept: Floats,
-    end: float,
-    unit: float,
-    stakes: tuple[float, ...],
-    enough: float,
-) -> float:
+def spread_of_bins(bins: Any, kept: Floats, end: float, unit: float, stakes: tuple[float, ...], enough: float) -> float:
     """Return the same from bins, of which `kept` rows each are left, or all if they lie less than a unit above."""
+    count, mean, squares, low_ends, high_ends, slacks, _, _, _, _ = bins
     logs = np.full(len(stakes), -math.inf)
     if enough < math.inf:
         n, all_squares = 0.0, 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -41,7 +41,7 @@ Floats = NDArray[np.float64]
 
 #: Columns whose histograms a result keeps.
 _PICTURED = 64
-#: From so many intervals on they are worked out at once, for so many columns at a time.
+#: From so many columns on they are worked out at once, so many at a time.
 _SEVERAL, _TOGETHER = 8, 64
 NO_SCALE = (
     "The rows nearest the median are all equal, so nothing can be read off them: say what is known of the clean rows, "
@@ -131,26 +131,21 @@ class OrderedTable:
         assert self.read is not None
         return self.read.column(j, self.assumed[j])
 
-    def prepare(self, asked: Sequence[tuple[int, Terms]]) -> None:
-        """Work out at once, for several numbers of corrupt rows or several columns, what `premise` returns."""
+    def prepare(self, n_corrupt: int, terms: Terms) -> None:
+        """Work out at once, for all columns, what `premise` returns."""
+        if terms.adversary == "adaptive" or terms.alternative != "two-sided":
+            return
         which = [j for j, assume in enumerate(self.assumed) if assume is None]
-        for terms in dict.fromkeys(terms for _, terms in asked):
-            if terms.adversary == "adaptive" or terms.alternative != "two-sided":
-                continue
-            for start in range(0, len(which), _TOGETHER):
-                keys, rows = [], []
-                for j in which[start : start + _TOGETHER]:
-                    column = self.column(j)
-                    counts = {most for most, of in asked if of == terms and most >= column.n_found}
-                    for most in sorted(counts):
-                        if column.size(most - column.n_found) == 1:
-                            keys.append((j, most, terms))
-                            rows.append(column.rows(most, adaptive=False))
-                if len(rows) >= _SEVERAL:
-                    sds = [premise_factor(one.n_corrupt / one.n_rows) * one.central_sd() for one in rows]
-                    found = premise_intervals(rows, sds, terms)
-                    pairs = zip(keys, sds, found, strict=True)
-                    self._premises.update({key: (sd, one) for key, sd, one in pairs if not one.empty})
+        for start in range(0, len(which), _TOGETHER):
+            keys, rows = [], []
+            for j in which[start : start + _TOGETHER]:
+                column = self.column(j)
+                if n_corrupt >= column.n_found and column.size(n_corrupt - column.n_found) == 1:
+                    keys.append((j, n_corrupt, terms))
+                    rows.append(column.rows(n_corrupt, adaptive=False))
+            sds = [premise_factor(one.n_corrupt / one.n_rows) * one.central_sd() for one in rows]
+            pairs = zip(keys, sds, premise_intervals(rows, sds, terms), strict=True)
+            self._premises.update({key: (sd, one) for key, sd, one in pairs if not one.empty})
 
     def premise(self, j: int, rows: SortedRows, terms: Terms) -> tuple[float, EvidenceInterval]:
         """Return what `premise_of` does for a column."""
@@ -204,7 +199,7 @@ def _found(ordered: OrderedTable, request: Request, terms: Terms, *, pictures: b
     check_certain(known_bad, n_corrupt, n_rows, "x has NaN or infinite values")
     found, outside = [], 0
     if len(assumed) >= _SEVERAL:
-        ordered.prepare([(n_corrupt, terms)])
+        ordered.prepare(n_corrupt, terms)
     for j, assume in enumerate(assumed):
         column = ordered.column(j)
         outside = max(outside, column.n_found - known_bad)

@@ -28,6 +28,16 @@ ANSWER: dict[str, type] = {
     "note": str,
 }
 
+#: What answers by evidence have of each group, beside the keys.
+BY_GROUP: dict[str, type] = {
+    "estimate": float,
+    "low": float,
+    "high": float,
+    "n": int,
+    "corrupt": int,
+    "provenance": str,
+}
+
 #: A group's label: one value, or a tuple of them where there are several keys. Without groups there is one, ().
 Key = Hashable
 #: Rows in memory: their values, keys and ids.

@@ -18,7 +18,7 @@ from outvote.estimate.mean import mean_of
 from outvote.estimate.ordered import MANY_ROWS
 from outvote.estimate.request import Assumed, Request
 from outvote.estimate.result import RobustEstimate
-from outvote.tables.engine import Engine, Key, Query
+from outvote.tables.engine import BY_GROUP, Engine, Key, Query
 from outvote.tables.labels import sortable
 from outvote.votes import Terms
 from outvote.votes.evidence import premises_of_groups
@@ -26,17 +26,7 @@ from outvote.votes.evidence import premises_of_groups
 Floats = NDArray[np.float64]
 
 #: The columns of an answer by group, beside the keys, and what they hold; "column" where there are several.
-MEAN_ANSWER: dict[str, type] = {
-    "column": str,
-    "estimate": float,
-    "low": float,
-    "high": float,
-    "n": int,
-    "corrupt": int,
-    "provenance": str,
-    "premise_sd": float,
-    "note": str,
-}
+MEAN_ANSWER: dict[str, type] = {"column": str, **BY_GROUP, "premise_sd": float, "note": str}
 
 
 @dataclass

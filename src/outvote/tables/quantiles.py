@@ -13,21 +13,12 @@ from outvote.estimate.quantile import quantile
 from outvote.estimate.request import Request
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.shares import Shares
-from outvote.tables.engine import Engine, Key, Query
+from outvote.tables.engine import BY_GROUP, Engine, Key, Query
 from outvote.tables.labels import sortable
 from outvote.votes import VoteName
 
 #: The columns of an answer by group, beside the keys, and what they hold; "q" where there are several quantiles.
-QUANTILE_ANSWER = {
-    "q": float,
-    "estimate": float,
-    "low": float,
-    "high": float,
-    "n": int,
-    "corrupt": int,
-    "provenance": str,
-    "note": str,
-}
+QUANTILE_ANSWER: dict[str, type] = {"q": float, **BY_GROUP, "note": str}
 
 
 def quantile_request(settings: Mapping[str, Any]) -> Request:

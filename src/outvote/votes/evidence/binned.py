@@ -118,15 +118,13 @@ class BinnedRows(SortedRows):
         rows, squares, slack = self._for_compiled
         if not factor.bend * squares / 2 + factor.steepest * slack <= LITTLE:
             return None
-        return partial(
-            getattr(functions, name), *rows, factor.rate, factor.depth, factor.norm, factor.least, factor.bend,
-            factor.steepest,
-        )  # fmt: skip
+        known = (factor.rate, factor.depth, factor.norm, factor.least, factor.bend, factor.steepest)
+        return partial(getattr(functions, name), rows, known)
 
     @property
     def _for_ends(self) -> tuple[Any, ...]:
         rows, squares, slack = self._for_compiled
-        return (False, _NOTHING, *rows, self._without_largest, (squares, slack, LITTLE))
+        return False, _NOTHING, self.droppable, rows, self._without_largest, (squares, slack, LITTLE)
 
     @cached_property
     def _for_compiled(self) -> tuple[tuple[Any, ...], float, float]:
@@ -183,11 +181,8 @@ class BinnedRows(SortedRows):
         """Return the logarithm of the evidence that the variance exceeds unit², from rows above `end`."""
         functions = _numba.compiled(_SECONDS)
         if functions is not None and not self.adaptive:
-            bins = self.bins
-            found: float = functions.spread_of_bins(
-                bins.low, bins.high, bins.mean, bins.squares, bins.slacks, bins.count, self._without_largest, end, unit,
-                STAKES, math.inf,
-            )  # fmt: skip
+            given = (self._for_compiled[0], self._without_largest)
+            found: float = functions.spread_of_bins(*given, end, unit, STAKES, math.inf)
             return found
         return log_spread_of_bins(self, end, unit)
 

@@ -18,7 +18,8 @@ from outvote.votes.evidence.scale import STAKES, central_sd, central_window, log
 _SECONDS, _SECONDS_A_ROW = 3e-5, 1e-9
 
 
-_NOTHING, _NO_ROOM, _NO_LIMITS = np.empty(0), np.empty((0, 4)), (0.0, 0.0, 0.0)
+_NOTHING, _NO_LIMITS = np.empty(0), (0.0, 0.0, 0.0)
+_NO_BINS = (*[_NOTHING] * 6, 0, 0, 0.0, np.empty((0, 4)))
 
 
 class LogParts(NamedTuple):
@@ -202,11 +203,7 @@ class SortedRows:
     @property
     def _for_ends(self) -> tuple[Any, ...]:
         """What the compiled function takes of the rows."""
-        none = _NOTHING
-        return (
-            True, self.values, none, none, none, none, none, none, 0, 0, float(self.droppable), _NO_ROOM, none,
-            _NO_LIMITS,
-        )  # fmt: skip
+        return True, self.values, self.droppable, _NO_BINS, _NOTHING, _NO_LIMITS
 
     def log_parts(self, factor: Factor, low: float, high: float) -> LogParts:
         """Return the sum of the logarithms of the factors that are never dropped, and the logarithms of the others."""
