@@ -28,6 +28,10 @@ $(VENV)/.torch: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[all,dev,torch]'
 	@touch $@
 
+$(VENV)/.spark: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[all,dev,spark]'
+	@touch $@
+
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet $(TORCH)
 	$(BIN)/python -m pip install --quiet --editable '.[docs,torch]'
@@ -44,15 +48,19 @@ demo: $(VENV)/.demo ## Spoil a data set and compare mean, median, trimmed mean a
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests but the slow ones, with coverage (line and branch, at least 98 %).
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest --cov --cov-report= --cov-fail-under=0 tests/compiled
-	$(BIN)/python -m pytest -n 2 --cov --cov-append --cov-report=term --ignore=tests/torch --ignore=src/outvote/torch
+	$(BIN)/python -m pytest -n 2 --cov --cov-append --cov-report=term --ignore=tests/torch --ignore=tests/spark --ignore=src/outvote/torch
 
 .PHONY: test-torch
 test-torch: $(VENV)/.torch ## Run the tests of outvote.torch with coverage (at least 98 %); installs torch.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-config=tests/torch/coverage.toml --cov-report=term tests/torch src/outvote/torch
 
+.PHONY: test-spark
+test-spark: $(VENV)/.spark ## Run the tests of Spark on this machine with coverage (at least 95 %); installs pyspark, needs Java.
+	$(BIN)/python -m pytest --cov --cov-config=tests/spark/coverage.toml --cov-report=term tests/spark
+
 .PHONY: test-theory
 test-theory: $(VENV)/.dev ## Run the slow tests, and the simulations of the certificates at full length (minutes).
-	OUTVOTE_THEORY=long OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "slow or theory" --ignore=tests/torch tests
+	OUTVOTE_THEORY=long OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "slow or theory" --ignore=tests/torch --ignore=tests/spark tests
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style (ruff) and types (mypy, strict).

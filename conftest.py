@@ -1,7 +1,10 @@
-"""Leave out the tests of torch where it is not installed."""
+"""Leave out the tests of torch and of Spark where these are not installed."""
 
 from __future__ import annotations
 
 import importlib.util
 
-collect_ignore = [] if importlib.util.find_spec("torch") else ["tests/torch", "src/outvote/torch"]
+#: What needs a package that `make test` does without.
+_NEEDS = {"torch": ["tests/torch", "src/outvote/torch"], "pyspark": ["tests/spark"]}
+
+collect_ignore = [path for name, paths in _NEEDS.items() if not importlib.util.find_spec(name) for path in paths]

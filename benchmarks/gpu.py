@@ -277,6 +277,23 @@ def means(bench: Bench) -> Iterator[Measured]:
         yield Measured(f"ov.mean of {n:.0e}, {n_blocks} blocks", bench.time(job, turns=7), 4.0 * n)
 
 
+def evidence(bench: Bench) -> Iterator[Measured]:
+    """Answers by evidence: one read of the rows, and what their bins say, worked out on the host."""
+    import outvote as ov
+
+    n, text = (10**6, "1e6") if bench.quick else (10**9, "1e9")
+    x = torch.randn(n, device=bench.device)
+    jobs: dict[str, tuple[Callable[[], Any], float | None]] = {
+        f"ov.mean(x), {text} float32": (lambda: ov.mean(x), 4.0),
+        f"ov.quantile(x), {text} float32": (lambda: ov.quantile(x), None),
+        f"ov.difference of two halves, {text} float32": (lambda: ov.difference(x[: n // 2], x[n // 2 :]), None),
+    }
+    for name, (job, target) in jobs.items():
+        for _ in range(4):  # kernels and numba's functions are loaded
+            job()
+        yield Measured(name, bench.time(job), 4.0 * n, target=target, note="of one read of x")
+
+
 def mann_whitney(bench: Bench) -> Iterator[Measured]:
     """Mann-Whitney on every two blocks, with and without ties: two tables by tile and block, and their product."""
     from outvote.torch.device.grids import TILE, count_wins
@@ -321,8 +338,8 @@ def estimates(bench: Bench) -> Iterator[tuple[str, str]]:
 
     rng = np.random.default_rng(2)
     x, y = np.round(rng.normal(size=20_000), 2), np.round(rng.normal(size=15_000), 2)
-    jobs: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [("mean", (x,), {})]
-    jobs += [(name, (x,), {"kernel": name}) for name in ("variance", "gini", "wilcoxon")]
+    jobs: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [("mean", (x,), {"vote": "median"})]
+    jobs += [(name, (x,), {"kernel": name, "vote": "median"}) for name in ("variance", "gini", "wilcoxon")]
     jobs += [
         (f"{name}, {grid}", (x[:2000], y[:1500]), {"kernel": name, "grid": grid, "contamination": 5})
         for name in ("mann-whitney", "auc", "energy", "mmd")
@@ -337,6 +354,20 @@ def estimates(bench: Bench) -> Iterator[tuple[str, str]]:
         yield (
             f"numpy against {bench.device.type}, {name}",
             f"{off:.1e} {'ok' if off < 1e-12 and there else 'DIFFERENT'}",
+        )
+    there = [torch.tensor(one, device=bench.device) for one in (x, y)]
+    answers: dict[str, Callable[[Any, Any], Any]] = {
+        "mean": lambda a, _: ov.mean(a),
+        "difference": ov.difference,
+        "quantile": lambda a, _: ov.quantile(a, 0.9),
+        "tolerance": lambda a, b: ov.tolerance(a + 1, b).estimate,
+    }
+    for name, answer in answers.items():
+        ends = [(*one.interval, one.estimate) for one in (answer(x, y), answer(*there))]
+        off = float(np.max(np.abs(np.subtract(*ends))))
+        yield (
+            f"numpy against {bench.device.type}, {name} by evidence",
+            f"{off:.1e} {'ok' if off < 1e-12 else 'DIFFERENT'}",
         )
 
 
@@ -396,6 +427,7 @@ PARTS: list[Callable[[Bench], Iterator[Measured]]] = [
     ranking_quarter,
     metric,
     means,
+    evidence,
     mann_whitney,
     pieces,
     whole,

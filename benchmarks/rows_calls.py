@@ -60,6 +60,23 @@ def plain(n_rows: int) -> Any:
         return ov.mean(normal(n_rows))
 
 
+@lru_cache(maxsize=1)
+def watched() -> ov.Monitor:
+    """A monitor that has rows already."""
+    return ov.Monitor(n_plan=10**6).update(normal(10**6))
+
+
+@lru_cache(maxsize=1)
+def arms() -> ov.Monitor:
+    """One with two arms."""
+    return ov.Monitor(n_plan=10**6).update(normal(10**6), arm="A").update(normal(10**6, seed=1), arm="B")
+
+
+def look() -> Any:
+    """Add a row, so that the interval is worked out again."""
+    return arms().update([0.0], arm="A").interval
+
+
 def rows(quick: bool) -> list[Row]:
     """Means of long and short rows, the first call, tolerance and its sisters, groups, columns, a report."""
     n, million = 10**7 if quick else 10**8, 10**6
@@ -91,6 +108,11 @@ def rows(quick: bool) -> list[Row]:
         Row("ov.difference(a, b), 2 × 1e6", "ov.mean of both", 4.0,
             lambda: ov.difference(normal(million), normal(million, seed=1)),
             lambda: (ov.mean(normal(million)), ov.mean(normal(million, seed=1)))),
+    ]  # fmt: skip
+    found += [
+        Row("monitor.update(x), 1e6", "np.mean", 10.0, lambda: watched().update(normal(million)),
+            lambda: np.mean(normal(million))),
+        Row("monitor.interval after a batch, 1e6 in two arms", "", None, look, in_ms=True),
     ]  # fmt: skip
     found += [
         Row(f"ov.scan(frame).mean(by=), 1e6 in {power(groups)} groups", "groupby.mean", target,

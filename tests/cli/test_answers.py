@@ -10,9 +10,10 @@ from outvote.cli.answer import Asked, Value
 from outvote.cli.compare import compare
 from outvote.cli.mean import means, means_by_id
 from outvote.cli.plan import plan
-from outvote.cli.suspects import score_rows, suspects
+from outvote.cli.suspects import suspects
 from outvote.data.columns import Columns, Unreadable
 from outvote.data.files import Files
+from outvote.estimate.suspects import score_rows
 
 RNG = np.random.default_rng(0)
 A, B = RNG.exponential(30.0, 800), RNG.exponential(60.0, 1000)
@@ -72,7 +73,7 @@ def test_sensitivity_has_the_levels_of_each_group():
     assert {level.group for level in found.sensitivity} == {("A",), ("B",)}
 
 
-def test_means_by_row_id_equal_hash_partitions(tmp_path):
+def test_means_by_row_id_do_not_depend_on_the_order_of_rows(tmp_path):
     path, frame = tmp_path / "x.csv", np.random.default_rng(1).permutation(800)
     ids = np.arange(800)
     lines = [f"{ids[i]},{'x' if i % 2 else 'y'},{float(A[i])!r}" for i in frame]
@@ -83,15 +84,23 @@ def test_means_by_row_id_equal_hash_partitions(tmp_path):
         groups = means_by_id(source, "v", ("k",), "id", asked).groups
         known = means_by_id(source, "v", ("k",), "id", Asked(contamination=5, assume=ov.FiniteVariance(30.0))).groups
         small = means_by_id(source, "v", ("k",), "id", Asked(contamination=300))
-    same = ov.mean(A, 5, vote="auto", partition="hash", rng=7)
-    assert whole.mean.estimate == pytest.approx(same.estimate, rel=1e-9)
+        (blocks,) = means_by_id(source, "v", (), "id", Asked(contamination=5, seed=7, vote="median")).groups
+        voted = means_by_id(source, "v", ("k",), "id", Asked(contamination=5, seed=7, vote="median")).groups
+    same = ov.mean(A, 5)
+    assert (whole.mean.estimate, whole.mean.low) == pytest.approx((same.estimate, same.interval.low), rel=1e-9)
     assert whole.plain == pytest.approx(A.mean())
     assert [line.group for line in groups] == [("x",), ("y",)]
     assert groups[0].plain == pytest.approx(A[1::2].mean())
-    assert groups[0].survives == (groups[0].blocks - 1) // 2
-    assert known[0].survives == known[0].corrupt == 5  # a soft vote allows for what it was told, and no more
+    one = ov.mean(A[1::2], 5)
+    assert groups[0].mean.premise_sd == pytest.approx(one.certificate.premise_sd)
+    assert groups[0].mean.radius == pytest.approx(one.radius, rel=1e-6)
+    assert (groups[0].blocks, groups[0].survives, groups[0].vote) == (None, 5, "evidence")
+    assert known[0].survives == known[0].corrupt == 5
     assert [line.blocks for line in small.groups] == [None, None]
     assert not small.complete
+    by_hash = ov.mean(A, 5, vote="median", partition="hash", rng=7)
+    assert blocks.mean.estimate == pytest.approx(by_hash.estimate, rel=1e-9)
+    assert voted[0].survives == (voted[0].blocks - 1) // 2
 
 
 def test_comparison_equals_that_of_the_library():

@@ -124,7 +124,7 @@ def test_compare_prints_table_and_tolerance(dirty):
     assert one["tolerance"] > 4
     heads = run("compare", dirty, *options, "--vote", "median", "--csv").stdout.splitlines()[0].split(",")
     assert heads[:5] == ["other", "n_baseline", "n_other", "plain", "difference_estimate"]
-    assert heads[-2:] == ["tolerance", "sentence"]
+    assert heads[-4:] == ["tolerance", "sentence", "settled", "note"]
 
 
 def test_rows_without_a_variant_get_a_remark(tmp_path):

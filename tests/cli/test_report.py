@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import outvote as ov
 from outvote.cli import commands as cli
 from outvote.cli.answer import Asked
+from outvote.cli.variants import Arm, Pairing
 from outvote.cli.verdict import value_at
 from outvote.estimate.curve import curve
 from outvote.estimate.mean import vote_of_blocks
@@ -81,7 +82,12 @@ def folder(tmp_path_factory):
 
 def curve_of(rows, asked, **options):
     """Compute the curve of one sample or two, as the commands do."""
-    return asked.curve(rows, **options) if asked.evidence else curve(asked.sides(rows), **options)
+    if not asked.evidence:
+        return curve(asked.sides(rows), **options)
+    if len(rows) == 1:
+        return asked.curve(rows[0], **options)
+    arms = [Arm(label, np.arange(len(x)), x, None) for label, x in zip("AB", rows, strict=True)]
+    return Pairing((), *arms).contrast(asked, 1, shown=True).curve
 
 
 def embedded(path):
@@ -310,7 +316,10 @@ def test_colours_have_enough_contrast():
         (["--by", "variant", "--threshold", "3"], "--threshold 3 is for one mean"),
         (["--baseline", "A"], "--baseline 'A' is for variants"),
         (["--threshold", "inf"], "--threshold inf must be a finite number"),
-        (["--by", "revenue"], "values, but a report shows at most 12: outvote mean --by lists them all"),
+        (["--by", "revenue"], "--by revenue and --value revenue are the same column"),
+        (["--ratio", "revenue"], "--ratio is for variants: give their column by --by COLUMN"),
+        (["--by", "variant", "--vote", "median", "--covariate", "id"], "--vote median is for means"),
+        (["--by", "variant", "--coefficient", "0.5"], "--coefficient 0.5 is that of a covariate"),
         (["--by", "variant", "--baseline", "C"], "--baseline 'C' is not a value of 'variant'"),
     ],
 )
@@ -391,7 +400,7 @@ def test_page_is_usable_by_keyboard(open_page, folder):
     assert page.locator("#outcome-0").get_attribute("aria-live") == "polite"
     assert page.locator("svg.picture:not([role=img][aria-label])").count() == 0
     levels = page.locator("h1, h2, h3").evaluate_all("all => all.map(e => +e.tagName[1])")
-    assert levels == [1, 2, 2, 3, 2, 2, 2, 2]
+    assert levels == [1, 2, 3, 2, 2, 2, 2, 2, 2]
     assert page.locator("table").count() == page.locator("table > caption").count()
 
 

@@ -12,7 +12,16 @@ import pytest
 from numba_forms import using
 
 from outvote.votes import Terms
-from outvote.votes.evidence import BinnedRows, Grid, SortedRows, pilot_of, premise_interval, premises_of_groups
+from outvote.votes.evidence import (
+    BinnedRows,
+    Grid,
+    SortedRows,
+    pilot_of,
+    premise_interval,
+    premise_levels,
+    premises_of_groups,
+)
+from outvote.votes.evidence.bins import least_sum_of_kinds
 from outvote.votes.evidence.factors import VarianceFactor, variance_factors
 from outvote.votes.evidence.grid import tallies_of_columns
 from outvote.votes.evidence.scale import STAKES
@@ -118,6 +127,36 @@ def test_ends_that_cannot_be_told_are_not():
         assert math.isnan(rows_of("normal", 3, "rows").compiled_end(main, 1e200, (3.7, 6.9), (1e-7, 1e-12)))
 
 
+@pytest.mark.parametrize("law", ["normal", "skewed", "lattice"])
+def test_levels_at_once_equal_each_by_itself(law):
+    rows, counts = rows_of(law, 5, "bins"), [0, 1, 5, 40, 120, 10**6]
+    sds = [1.5, 1.2, 3.0, 2.0, 0.0, 1.0]  # no scale, and more corrupt rows than there are, cannot be told here
+    with using(compiled):
+        at_once = premise_levels(rows, counts, sds, TERMS)
+    assert at_once[4:] == [None, None]
+    for m, sd, found in zip(counts[:4], sds, at_once, strict=False):
+        with using(None):
+            one = premise_interval(rows.allowing(m), sd, TERMS)
+        width = one.high - one.low
+        assert (found.low, found.high) == pytest.approx((one.low, one.high), abs=1e-10 * abs(width))
+        assert found.sd == sd
+    with using(None):
+        assert premise_levels(rows, counts, sds, TERMS) == [None] * 6
+
+
+@pytest.mark.parametrize("equal", [False, True])
+def test_least_sums_of_pieces_equal_numpy(equal):
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        n = int(rng.integers(1, 30))
+        values = rng.integers(1, 6, size=n) / 3 if equal else rng.exponential(size=n)
+        values = np.where(rng.uniform(size=n) < 0.05, math.inf, values)
+        weights = rng.integers(0, 5, size=n) * 0.7
+        for dropped in (0.0, 1.3, 0.5 * weights.sum(), weights.sum(), weights.sum() + 2):
+            fast = compiled.least_of_pieces(values, weights, dropped)
+            assert fast == pytest.approx(float(least_sum_of_kinds(values, weights, dropped)), rel=1e-12, abs=1e-9)
+
+
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.1])
 def test_groups_equal_numpy(share):
     rng = np.random.default_rng(0)
@@ -135,14 +174,27 @@ def test_groups_equal_numpy(share):
     assert (np.abs(plain[there] - fast[there]) <= 1e-10 * width + 1e-12).all()
 
 
+def test_groups_in_several_threads_equal_those_in_one():
+    rng = np.random.default_rng(4)
+    sizes = rng.integers(1, 60, size=50)
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    values, corrupt = rng.exponential(size=starts[-1]), np.ceil(0.02 * sizes).astype(np.int64)
+    with using(compiled):
+        one, several = (premises_of_groups(values.copy(), starts, corrupt, TERMS, threads) for threads in (1, 3))
+    assert np.array_equal(one, several, equal_nan=True)
+    assert np.isfinite(one).all(axis=1).sum() > 30
+
+
 def test_tallies_of_columns_equal_those_of_each():
     rng = np.random.default_rng(0)
     table = rng.standard_cauchy(size=(700, 3))
     table[3, 1] = math.inf
     grids = [Grid.of(pilot_of(table[:, j])) for j in range(3)]
-    for given in (table, np.asfortranarray(table), table[::-1]):
+    for given in (table, np.asfortranarray(table), table[::-1], table.astype(np.float32)):
         plain, fast = twice(lambda given=given: tallies_of_columns(given, grids))
         for one, other in zip(plain, fast, strict=True):
             assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
-    plain, fast = twice(lambda: grids[0].tallies(np.ascontiguousarray(table[:, 0])))
-    assert all(np.array_equal(a, b) for a, b in zip(plain, fast, strict=True))
+    for kind in (np.float64, np.float32):
+        one = np.ascontiguousarray(table[:, 0], dtype=kind)
+        plain, fast = twice(lambda one=one: grids[0].tallies(one))
+        assert all(np.array_equal(a, b) for a, b in zip(plain, fast, strict=True))

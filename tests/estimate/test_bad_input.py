@@ -100,12 +100,19 @@ def test_unknown_nan_policy_raises(call, name, nan_policy):
     [
         (["1", "2"], "strings"),
         ([1 + 2j, 3.0], "complex numbers"),
-        (None, "object values"),
+        ([None, 1.0], "object values"),
     ],
 )
 def test_values_that_are_no_real_numbers_raise(call, name, x, found):
     with pytest.raises(TypeError, match=f"{name} holds {found}, but real numbers are needed"):
         call(x)
+
+
+@everywhere
+def test_none_raises(call, name):
+    expected = "give both, difference" if call is call_difference else f"{name} holds object values"
+    with pytest.raises(TypeError, match=expected):
+        call(None)
 
 
 @everywhere

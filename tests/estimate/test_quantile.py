@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import outvote as ov
-from outvote.estimate.quantile import rows_in_order
+from outvote.estimate.shares import rows_in_order
 
 SKEWED = np.random.default_rng(0).exponential(size=2000)
 samples = st.lists(st.floats(-1e300, 1e300) | st.sampled_from([0.0, 1.0, 2.0]), min_size=5, max_size=60)

@@ -201,5 +201,5 @@ def test_options_per_sample_and_invalid_options():
             ov.tolerance(a, b, **wrong)
     with pytest.raises(ValueError, match="one column at a time"):
         ov.tolerance(a.reshape(-1, 2), claim="mean > 0")
-    with pytest.raises(ValueError, match="claim=3 must read like"):
+    with pytest.raises(TypeError, match="claim=3 must read like"):
         ov.tolerance(a, claim=3)

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
+from outvote.estimate.compared import ordered_rows
+from outvote.estimate.weigh import weigh
 from outvote.votes import Terms
 from outvote.votes.evidence.factors import factors_for
 
@@ -117,6 +119,25 @@ def test_one_premise_serves_all_levels_and_is_printed():
     assert f"(if {found.premise}; with 30 corrupt rows up to" in text
     assert found.to_dict()["largest_sd"] == pytest.approx(found.largest_sd)
     assert ov.tolerance(x, claim="mean > 0.7", assume=KNOWN).premise == ""
+
+
+@pytest.mark.parametrize("bound", [-50.0, -0.5, 0.0])
+@pytest.mark.parametrize("n", [400, 20_000])
+def test_the_claim_stands_up_to_this_many_rows_and_this_sd_and_no_farther(n, bound):
+    x = np.random.default_rng(3).normal(0.4, size=n)
+    found = ov.tolerance(x, claim=f"mean > {bound}", contamination=0.01)
+    m, sd = n // 100, found.largest_sd
+    premise = ov.mean(x, m).certificate.premise_sd
+    weighed = weigh(*_ordered(x), ov.Contamination(m), Terms(math.log(0.05), alternative="greater"))
+    assert weighed.clear_of(found.rows, bound, 1)
+    assert found.rows == weighed.most or not weighed.clear_of(found.rows + 1, bound, 1)
+    assert weighed.scaled_premise(sd / premise).clear_of(m, bound, 1)
+    assert not weighed.scaled_premise(1.006 * sd / premise).clear_of(m, bound, 1)
+
+
+def _ordered(x):
+    rows, known = ordered_rows(x, "x", None, "raise")
+    return [rows], [known]
 
 
 def test_conclusion_below_the_contamination_says_so():

@@ -7,6 +7,7 @@ import runpy
 import shlex
 
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SECTION = re.compile(r"^(?=## )", re.MULTILINE)
 
 
 def blocks_of(page):
@@ -14,12 +15,26 @@ def blocks_of(page):
     return BLOCK.findall(page.read_text(encoding="utf-8"))
 
 
-def check_page(page):
-    """Run the code of a page, compare what it prints with what the page shows, and return how often that was."""
+def sections_of(page):
+    """Return the text of each section of a page, that before the first heading first."""
+    return SECTION.split(page.read_text(encoding="utf-8"))
+
+
+def needs_spark(section):
+    """Whether the code of a section names PySpark; tests/spark runs such sections."""
+    return any(re.search(r"\bpyspark\b", code) for _, code in BLOCK.findall(section))
+
+
+def check_page(page, *, spark=False):
+    """Run the code of a page, compare what it prints with what the page shows, and return how often that was.
+
+    Sections that need Spark are left out, or are the only ones that are run.
+    """
     names: dict[str, object] = {}
     printed = ""
     checked = 0
-    for language, text in blocks_of(page):
+    run = "".join(section for section in sections_of(page) if needs_spark(section) == spark)
+    for language, text in BLOCK.findall(run):
         if language == "python":
             assert not printed, f"the page does not show {printed!r}"
             output = io.StringIO()

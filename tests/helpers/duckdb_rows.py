@@ -29,7 +29,3 @@ def asked(source, column="x", **options):
 def parquet(path, **columns):
     pq.write_table(pa.table(columns), path)
     return str(path)
-
-
-def arrow(answer):
-    return answer if isinstance(answer, pa.Table) else answer.to_arrow_table()

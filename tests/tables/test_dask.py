@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import outvote as ov
 from outvote.tables import dask as module
+from outvote.tables import workers
 from outvote.tables.engine import Query
 
 dask = pytest.importorskip("dask")
@@ -30,7 +32,7 @@ NAME = 'it\'s "x.y"; DROP TABLE source -- Größe'
 @pytest.mark.parametrize("n_partitions", [1, 2, 7, 40])
 def test_mean_of_a_dask_frame_equals_the_mean_in_memory(n_partitions):
     frame = rows()
-    found = ov.scan(dd.from_pandas(frame, npartitions=n_partitions)).mean("x", contamination=20, rng=5)
+    found = ov.scan(dd.from_pandas(frame, npartitions=n_partitions)).mean("x", contamination=20, rng=5, vote="median")
     assert_close(found, ov.mean(frame["x"].to_numpy(), contamination=20, rng=5, partition="hash"))
 
 
@@ -39,7 +41,7 @@ def test_mean_of_files_on_a_cluster_equals_the_mean_in_memory(tmp_path, client, 
     frame = rows()
     scan = ov.scan(write(tmp_path, frame, (6000,), row_group), client=client)
     assert_close(
-        scan.mean("x", contamination=20, rng=5),
+        scan.mean("x", contamination=20, rng=5, vote="median"),
         ov.mean(frame["x"].to_numpy(), contamination=20, rng=5, partition="hash"),
     )
 
@@ -48,7 +50,7 @@ def test_rows_are_numbered_across_files(client, files):
     frame, scan = rows(), ov.scan(files, client=client)
     assert repr(scan) == "Scan(17 row groups of 3 Parquet files)"
     expected = ov.mean(frame[["y", "x"]], contamination=20, rng=5, partition="hash")
-    found = scan.mean(["y", "x"], contamination=20, rng=5)
+    found = scan.mean(["y", "x"], contamination=20, rng=5, vote="median")
     assert_close(found, expected)
     assert found.names == ("y", "x")
 
@@ -65,18 +67,23 @@ def test_row_id_makes_the_order_of_rows_irrelevant(tmp_path, client):
     frame = rows()
     mixed = frame.sample(frac=1, random_state=1)
     expected = ov.mean(frame["x"].to_numpy(), contamination=20, rng=5, partition="hash")
-    assert_close(
-        ov.scan(write(tmp_path, mixed), row_id="id", client=client).mean("x", contamination=20, rng=5), expected
+    scans = (
+        ov.scan(write(tmp_path, mixed), row_id="id", client=client),
+        ov.scan(dd.from_pandas(mixed.reset_index(drop=True), npartitions=6), row_id="id"),
     )
-    mixed = dd.from_pandas(mixed.reset_index(drop=True), npartitions=6)
-    assert_close(ov.scan(mixed, row_id="id").mean("x", contamination=20, rng=5), expected)
+    for scan in scans:
+        assert_close(scan.mean("x", contamination=20, rng=5, vote="median"), expected)
+        found, right = scan.mean("x", contamination=20), ov.mean(frame["x"].to_numpy(), contamination=20)
+        assert (found.estimate, *found.interval) == (right.estimate, *right.interval)
 
 
 def test_large_parts_are_read_in_batches(monkeypatch, files):
-    monkeypatch.setattr(module, "_BATCH", 97)
+    monkeypatch.setattr(workers, "_BATCH", 97)
     frame = rows()
     expected = ov.mean(frame["x"].to_numpy(), contamination=20, rng=5, partition="hash")
-    assert_close(ov.scan(dd.from_pandas(frame, npartitions=3)).mean("x", contamination=20, rng=5), expected)
+    scan = ov.scan(dd.from_pandas(frame, npartitions=3))
+    assert_close(scan.mean("x", contamination=20, rng=5, vote="median"), expected)
+    assert scan.mean("x", contamination=20).interval == ov.mean(frame["x"].to_numpy(), contamination=20).interval
     engine = module.cluster_engine(files, None, None)
     found = engine.summaries(Query(("x",)), {(): 51}, 5)[()]
     assert found.means[:, 0] == pytest.approx(ov.BlockSummary(51, 5).update(frame["x"]).means, **SAME)
@@ -89,10 +96,10 @@ def test_groups_equal_a_grouped_summary(client, files, by):
     expected = ov.GroupedBlockSummary(25, seed=5).update(frame["x"].to_numpy(), labels).results(contamination=9)
     keys = [by] if isinstance(by, str) else by
     table = ov.scan(files, client=client).mean("x", by, contamination=9, rng=5, n_blocks=25)
-    assert isinstance(table, pa.Table)
+    assert isinstance(table, pd.DataFrame)
     lazy = ov.scan(dd.from_pandas(frame, npartitions=5)).mean("x", by, contamination=9, rng=5, n_blocks=25)
     assert isinstance(lazy, dd.DataFrame)
-    for lines in (table.to_pandas(), lazy.compute()):
+    for lines in (table, lazy.compute()):
         assert list(lines[keys].itertuples(index=False, name=None)) == sorted(
             key if isinstance(key, tuple) else (key,) for key in expected
         )
@@ -106,11 +113,14 @@ def test_groups_equal_a_grouped_summary(client, files, by):
 def test_small_groups_get_a_note(client, tmp_path):
     frame = rows()
     frame.loc[[7, 5000], "g"] = "tiny"
-    lines = ov.scan(write(tmp_path, frame), client=client).mean("x", "g", contamination=9, rng=5).to_pylist()
-    tiny = next(line for line in lines if line["g"] == "tiny")
-    assert tiny["estimate"] is None
-    assert "9" in tiny["note"]
-    assert [line["provenance"] == "none" for line in lines].count(True) == 1
+    scan = ov.scan(write(tmp_path, frame), client=client)
+    for options in ({}, {"vote": "median", "rng": 5}):
+        lines = scan.mean("x", "g", contamination=9, **options).to_dict("records")
+        tiny = next(line for line in lines if line["g"] == "tiny")
+        assert math.isnan(tiny["estimate"])
+        assert tiny["n"] == 2
+        assert "contamination=9 means 9 corrupt rows among 2" in tiny["note"]
+        assert [line["provenance"] == "none" for line in lines].count(True) == 1
 
 
 def test_difference_equals_that_in_memory(client, files):
@@ -155,7 +165,7 @@ def test_empty_partitions_and_files(tmp_path, n_rows, client):
                 scan.mean("x")
             continue
         expected = ov.mean(frame["x"].to_numpy(), contamination=3, rng=5, partition="hash")
-        assert_close(scan.mean("x", contamination=3, rng=5), expected)
+        assert_close(scan.mean("x", contamination=3, rng=5, vote="median"), expected)
         expected = ov.u_statistic(frame["x"].to_numpy(), kernel="gini", contamination=3, rng=5, partition="hash")
         assert_close(scan.u_statistic("x", "gini", contamination=3, rng=5), expected)
 
@@ -167,10 +177,11 @@ def test_column_names_are_escaped(tmp_path, client):
     frame = rows().rename(columns={"x": NAME, "g": "g'\"g"})
     scan = ov.scan(write(tmp_path, frame), client=client)
     assert_close(
-        scan.mean(NAME, contamination=20, rng=5),
+        scan.mean(NAME, contamination=20, rng=5, vote="median"),
         ov.mean(frame[NAME].to_numpy(), contamination=20, rng=5, partition="hash"),
     )
-    assert scan.mean(NAME, "g'\"g", contamination=9, rng=5).column("g'\"g").to_pylist() == ["a", "b", "ç"]
+    for options in ({}, {"vote": "median", "rng": 5}):
+        assert scan.mean(NAME, "g'\"g", contamination=9, **options)["g'\"g"].tolist() == ["a", "b", "ç"]
 
 
 @pytest.mark.parametrize("kind", ["Int64", "int64[pyarrow]", "float32", "boolean"])
@@ -251,8 +262,9 @@ def test_invalid_row_ids_raise(tmp_path, files, client):
     frame = rows().astype({"id": "Int64"})
     frame.loc[77, "id"] = pd.NA
     for source, where in ((write(tmp_path, frame), client), (dd.from_pandas(frame), None)):
-        with pytest.raises(ValueError, match="row_id='id' is not a whole number in some rows"):
-            ov.scan(source, row_id="id", client=where).mean("x", rng=5)
+        for vote in ("auto", "median"):
+            with pytest.raises(ValueError, match="row_id='id' is not a whole number in some rows"):
+                ov.scan(source, row_id="id", client=where).mean("x", rng=5, vote=vote)
 
 
 def test_unreadable_files_raise(tmp_path, client):
@@ -288,9 +300,10 @@ def test_different_schemas_raise_for_the_columns_used(tmp_path, client):
     with pytest.raises(ValueError, match=r"3\.parquet' has no column 'g', .*0\.parquet' a (large_)?string one"):
         scan.mean("y", "g")
     both = np.r_[frame["y"].to_numpy(), [0.5] * 9]
-    assert_close(
-        scan.mean("y", contamination=20, rng=5), ov.mean(both, contamination=20, rng=5, partition="hash")
-    )  # a column of its own does no harm
+    assert_close(  # a column of its own does no harm
+        scan.mean("y", contamination=20, rng=5, vote="median"),
+        ov.mean(both, contamination=20, rng=5, partition="hash"),
+    )
 
 
 def test_invalid_sources_and_clients_raise(monkeypatch, client, files):

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import outvote as ov
 from outvote.blocks.hashing import hash_rows
 from outvote.tables import dask as module
+from outvote.tables import workers
 from outvote.tables.engine import Query
 
 dask = pytest.importorskip("dask")
@@ -97,7 +98,7 @@ def test_rounds_give_every_block_once(sizes, n_blocks, n_bytes, n_buckets, by_id
     with pytest.MonkeyPatch.context() as patch:
         rounds = make_room(patch, n_bytes)
         patch.setattr(module, "_BUCKETS", n_buckets)
-        patch.setattr(module, "_HASHED", 7)
+        patch.setattr(workers, "_HASHED", 7)
         found = [
             (block, values)
             for _, block, values in module.cluster_engine(parts, row_id, None).blocks(query, {(): n_blocks}, seed)
@@ -155,7 +156,7 @@ def test_room_is_a_twelfth_of_the_memory_of_each_worker(monkeypatch, client, fil
 
 def test_number_of_tasks_by_name(client, files):
     with distributed.get_task_stream(client) as stream:
-        ov.scan(files, client=client).mean("x", contamination=20, rng=5)
+        ov.scan(files, client=client).mean("x", contamination=20, rng=5, vote="median")
     names = Counter(dask.utils.key_split(task["key"]) for task in stream.data)
     assert {name: names[name] for name in names if name != "outvote-question"} == {
         "outvote-count": 17,
@@ -219,7 +220,8 @@ def test_workers_do_not_load_numba(client, files):
 
     client.run(has_long_waited)
     ov.scan(files, client=client).u_statistic("y", "gini", contamination=20, rng=5)
-    ov.scan(files, client=client).mean("x", "g", contamination=9, rng=5)
+    for vote in ("evidence", "median"):
+        ov.scan(files, client=client).mean("x", "g", contamination=9, rng=5, vote=vote)
     assert not any(client.run(lambda: "numba" in sys.modules).values())
 
 
@@ -228,7 +230,7 @@ def test_progress_bar_covers_both_passes(scheduler, capsys):
     from dask.diagnostics import ProgressBar
 
     with dask.config.set(scheduler=scheduler), ProgressBar(dt=0.01):
-        ov.scan(dd.from_pandas(rows(), npartitions=5)).mean("x", contamination=20, rng=5)
+        ov.scan(dd.from_pandas(rows(), npartitions=5)).mean("x", contamination=20, rng=5, vote="median")
     assert capsys.readouterr().out.count("100% Completed") == 2  # one bar for the count, one for the sums
 
 
@@ -241,8 +243,10 @@ def test_only_the_needed_columns_are_read(tmp_path):
         return pd.read_parquet(path, columns=columns)
 
     frame = dd.from_map(read, sorted(map(str, tmp_path.iterdir())), meta=rows().iloc[:0], enforce_metadata=False)
-    ov.scan(frame, row_id="id").mean("x", contamination=20, rng=5)
-    assert asked == [["x"]] * 3 + [["x", "id"]] * 3
+    for vote in ("median", "evidence"):
+        asked.clear()
+        ov.scan(frame, row_id="id").mean("x", contamination=20, rng=5, vote=vote)
+        assert asked == [["x"]] * 3 + [["x", "id"]] * 3
 
 
 # --- lost workers ----------------------------------------------------------------------------------------
@@ -293,9 +297,9 @@ def test_losing_a_worker_does_not_change_the_result(monkeypatch, tmp_path, files
         if kind in ("shuffle", "bucket"):
             return bits(scan.u_statistic("y", "gini", contamination=20, rng=5))
         if kind == "merge":
-            table = scan.mean("x", ["g", "h"], contamination=9, rng=5)
-            return [np.array(table[name].to_pylist()).tobytes() for name in ("estimate", "low", "radius")]
-        return bits(scan.mean("x", contamination=20, rng=5))
+            table = scan.mean("x", ["g", "h"], contamination=9, rng=5, vote="median")
+            return [table[name].to_numpy().tobytes() for name in ("estimate", "low", "radius")]
+        return bits(scan.mean("x", contamination=20, rng=5, vote="median"))
 
     quiet = ask()
     n_rounds = len(rounds)

@@ -9,11 +9,16 @@ import outvote as ov
 from outvote.blocks.hashing import hash_rows
 
 duckdb = pytest.importorskip("duckdb")
+nw = pytest.importorskip("narwhals")
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-from duckdb_rows import X, agrees, arrow, asked, parquet  # noqa: E402
+from duckdb_rows import X, agrees, asked, parquet  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
+
+
+def lines_of(answer):
+    return nw.from_native(answer).lazy().collect().rows(named=True)
 
 
 # --- escaping of names and labels -------------------------------------------------------------------------------------
@@ -83,12 +88,16 @@ def test_column_names_are_escaped(tmp_path):
     for source, connection in sources(turned, tmp_path):
         scan = ov.scan(row_id="number", **source)
         for names in (NAMES, ["k0"], ["count(*)", "k0"]):
-            lines = arrow(scan.mean("value", by=names, rng=1, n_blocks=11)).to_pylist()
+            lines = lines_of(scan.mean("value", by=names, rng=1, n_blocks=11))
             assert [[line[name] for name in names] for line in lines] == [["a"] * len(names), ["b"] * len(names)]
             for label, line in zip("ab", lines, strict=True):
                 mine = key == label
                 right = ov.BlockSummary(11, 1).update(X[mine], ids=np.arange(300)[::-1][mine])
                 assert line["estimate"] == pytest.approx(np.median(right.means), rel=1e-12)
+            for label, line in zip("ab", lines_of(scan.mean("value", by=names)), strict=True):
+                right = ov.mean(X[key == label])
+                assert [line[name] for name in (*names, "n")] == [label] * len(names) + [150]
+                assert (line["low"], line["high"]) == pytest.approx(right.interval, rel=1e-9)
         assert connection.sql("SELECT count(*) FROM stored").fetchall() == [(300,)]
 
 
@@ -136,14 +145,17 @@ def test_group_labels_are_escaped(tmp_path):
         if str(source["source"]).endswith(".csv"):
             continue  # a CSV does not tell an empty text from NULL
         scan = ov.scan(row_id="number", **source)
-        answer = arrow(scan.mean("x", by="g", rng=1, contamination=0, n_blocks=3))
-        assert answer["g"].to_pylist() == sorted(LABELS)
-        for line in answer.to_pylist():
+        lines = lines_of(scan.mean("x", by="g", rng=1, contamination=0, n_blocks=3))
+        assert [line["g"] for line in lines] == sorted(LABELS)
+        for line in lines:
             mine = np.array([label == line["g"] for label in labels])
             right = ov.BlockSummary(3, 1).update(X[mine], ids=np.flatnonzero(mine)).result(0)
             assert (line["n"], line["estimate"]) == (mine.sum(), pytest.approx(right.estimate, rel=1e-12))
-        difference = scan.difference("x", "g", a=LABELS[0], b="it's", rng=1, contamination=0)
-        assert repr(LABELS[0]) in difference.detail
+        by_evidence = lines_of(scan.mean("x", by="g", contamination=0))
+        assert [(line["g"], line["n"]) for line in by_evidence] == [(line["g"], line["n"]) for line in lines]
+        for vote in ("auto", "median"):
+            difference = scan.difference("x", "g", a=LABELS[0], b="it's", rng=1, contamination=0, vote=vote)
+            assert difference.detail.startswith(f'a is g = {LABELS[0]!r}, b is g = "it\'s".')
         assert connection.sql("SELECT count(*) FROM stored").fetchall() == [(300,)]
 
 
@@ -180,10 +192,11 @@ def test_user_connection_is_not_modified():
     )
     before = [sorted(connection.sql(sql).fetchall()) for sql in about]
     for scan in (ov.scan(connection, table="t"), ov.scan(connection.sql("SELECT * FROM t WHERE x < 9"))):
-        answer = scan.mean("x", by="g", rng=1)
-        assert isinstance(answer, duckdb.DuckDBPyRelation)
-        assert answer.columns[:2] == ["g", "estimate"]
-        assert connection.sql("SELECT sum(n) FROM answer").fetchall() == [(300,)]  # it belongs to the same connection
+        for vote in ("auto", "median"):
+            answer = scan.mean("x", by="g", rng=1, vote=vote)
+            assert isinstance(answer, duckdb.DuckDBPyRelation)
+            assert answer.columns[:2] == ["g", "estimate"]
+            assert connection.sql("SELECT sum(n) FROM answer").fetchall() == [(300,)]  # of the same connection
         scan.u_statistic("x", "gini", rng=1)
     assert [sorted(connection.sql(sql).fetchall()) for sql in about] == before
 
@@ -192,8 +205,9 @@ def test_connection_without_python_replacements():
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t AS SELECT range::DOUBLE AS x, range % 2 AS g FROM range(100)")
     connection.execute("SET python_enable_replacements = false")
-    answer = ov.scan(connection.table("t")).mean("x", by="g")
-    assert answer.to_arrow_table()["n"].to_pylist() == [50, 50]
+    for vote in ("auto", "median"):
+        answer = ov.scan(connection.table("t")).mean("x", by="g", vote=vote)
+        assert answer.to_arrow_table()["n"].to_pylist() == [50, 50]
 
 
 # --- row ids and keys ---------------------------------------------------------------------------------------------
@@ -208,18 +222,19 @@ def test_row_ids_of_every_integer_type(tmp_path, kind):
     np.testing.assert_allclose(found.block_values, ov.BlockSummary(7, 0).update(X[:100], ids).means, rtol=1e-12)
 
 
-def test_invalid_row_ids_raise(tmp_path):
+@pytest.mark.parametrize("vote", ["auto", "median"])
+def test_invalid_row_ids_raise(tmp_path, vote):
     path = parquet(tmp_path / "a.parquet", id=pa.array([2**63, 1], pa.uint64()), n=[1, None], b=[True, False], x=X[:2])
     with pytest.raises(ValueError, match=r"row_id='id' has the value 9223372036854775808: row ids lie below 2\*\*63"):
-        ov.scan(path, row_id="id").mean("x")
+        ov.scan(path, row_id="id").mean("x", vote=vote)
     with pytest.raises(ValueError, match="row_id='n' is not a whole number in some rows"):
-        ov.scan(path, row_id="n").mean("x")
+        ov.scan(path, row_id="n").mean("x", vote=vote)
     with pytest.raises(TypeError, match="row_id='b' must be a column of integers"):
         ov.scan(path, row_id="b")
     for value in (2**63, -(2**63) - 1):
         huge = duckdb.sql(f"SELECT {value}::HUGEINT AS id, 1.0 AS x")
         with pytest.raises(ValueError, match=f"row_id='id' has the value {value}"):
-            ov.scan(huge, row_id="id").mean("x")
+            ov.scan(huge, row_id="id").mean("x", vote=vote)
     fine = duckdb.sql("SELECT range::HUGEINT AS id, range::DOUBLE AS x FROM range(300)")
     assert agrees(asked(fine, row_id="id"), np.arange(300.0))
 
@@ -241,15 +256,18 @@ KEYS = {
 @pytest.mark.parametrize("kind", KEYS)
 def test_keys_of_duckdb_types(kind):
     table = duckdb.sql(f"SELECT i, i::DOUBLE AS x, {KEYS[kind][1]} AS k FROM range(200) AS t(i)")
-    answer = ov.scan(table, row_id="i").mean("x", by="k", rng=0, contamination=1).to_arrow_table()
-    labels = answer["k"].to_pylist()
-    assert len(labels) == 2
-    assert answer["n"].to_pylist() == [100, 100]
-    ids = np.arange(200)
-    for label, estimate in zip(labels, answer["estimate"].to_pylist(), strict=True):
-        mine = ids % 2 == (labels.index(label) if kind != "ENUM" else label != "u")
-        k = ov.plan_blocks(100, 1).n_blocks
-        assert estimate == pytest.approx(ov.BlockSummary(k, 0).update(ids[mine] * 1.0, ids[mine]).result(1).estimate)
+    scan, ids = ov.scan(table, row_id="i"), np.arange(200)
+    for vote in ("auto", "median"):
+        answer = scan.mean("x", by="k", rng=0, contamination=1, vote=vote).to_arrow_table()
+        labels = answer["k"].to_pylist()
+        assert len(labels) == 2
+        assert answer["n"].to_pylist() == [100, 100]
+        for label, estimate in zip(labels, answer["estimate"].to_pylist(), strict=True):
+            mine = ids[ids % 2 == (labels.index(label) if kind != "ENUM" else label != "u")]
+            k = ov.plan_blocks(100, 1).n_blocks
+            by_blocks = ov.BlockSummary(k, 0).update(mine * 1.0, mine).result(1)
+            right = by_blocks if vote == "median" else ov.mean(mine * 1.0, 1)
+            assert estimate == pytest.approx(right.estimate)
 
 
 @pytest.mark.parametrize("kind", ["'a'::BLOB", "[1]", "{'a': 1}", "INTERVAL 1 DAY", "MAP {'a': 1}", "'1'::BIT"])
@@ -275,8 +293,9 @@ def test_zeros_of_both_signs_are_one_group():
     table = duckdb.sql(
         "SELECT range::DOUBLE AS x, CASE WHEN range % 2 = 0 THEN 0.0 ELSE -0.0 END::DOUBLE AS k FROM range(99)"
     )
-    answer = ov.scan(table).mean("x", by="k", rng=0, contamination=0).to_arrow_table()
-    assert answer.select(["k", "n"]).to_pylist() == [{"k": 0.0, "n": 99}]
+    for vote in ("auto", "median"):
+        answer = ov.scan(table).mean("x", by="k", rng=0, contamination=0, vote=vote).to_arrow_table()
+        assert answer.select(["k", "n"]).to_pylist() == [{"k": 0.0, "n": 99}]
 
 
 def test_many_groups(tmp_path):
@@ -284,7 +303,7 @@ def test_many_groups(tmp_path):
     labels = np.arange(n) % 1000
     path = parquet(tmp_path / "a.parquet", x=np.arange(n, dtype=float), k=labels, s=[f"g{i:04d}" for i in labels])
     answer = ov.scan(path).mean("x", by=["k", "s"], contamination=0, n_blocks=1, assume=ov.FiniteVariance(1), rng=0)
-    assert answer["k"].to_pylist() == list(range(1000))
+    assert answer["k"].tolist() == list(range(1000))
     np.testing.assert_allclose(answer["estimate"].to_numpy(), np.arange(1000) + 1000.0, rtol=1e-12)
 
 
@@ -296,7 +315,7 @@ def test_closed_connection_raises():
     connection.execute("CREATE TABLE t AS SELECT 1.0 AS x")
     scan = ov.scan(connection, table="t")
     connection.close()
-    for ask in (lambda: scan.mean("x"), lambda: ov.scan(connection, table="t")):
+    for ask in (lambda: scan.mean("x"), lambda: scan.mean("x", vote="median"), lambda: ov.scan(connection, table="t")):
         with pytest.raises(ValueError, match=r"DuckDB table 't' cannot be read: .*[Cc]onnection"):
             ask()
 

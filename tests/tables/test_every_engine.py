@@ -16,7 +16,7 @@ import outvote as ov
 from outvote.blocks.hashing import hash_rows
 from outvote.kernels import KERNELS
 from outvote.tables.duckdb import DuckEngine
-from outvote.tables.frames import LazyEngine
+from outvote.tables.lazy import LazyEngine
 from outvote.tables.scan import Scan
 
 duckdb = pytest.importorskip("duckdb")
@@ -83,14 +83,19 @@ def test_missing_and_infinite_values(engine, policy):
     same(scan.mean("x", **options, vote="median"), ov.mean(values, partition="hash", **options))
     both = np.stack([values, table["z"].to_numpy()], axis=1)
     same(scan.mean(["x", "z"], **options, vote="median"), ov.mean(both, partition="hash", **options))
-    message = r"column 'x' has NULL, NaN or infinite values in \d of 400 rows: nan_policy="
-    with pytest.raises(ValueError, match=message):
-        scan.mean("x")
-    if policy == "corrupt":
-        with pytest.raises(ValueError, match="infinite values, which are not missing, in 2 of 400 rows"):
-            scan.mean("x", nan_policy="omit")
-        with pytest.raises(ValueError, match="in 5 rows, more than the 2 corrupt rows that contamination allows among"):
-            scan.mean("x", contamination=2, nan_policy="corrupt")
+    by_evidence, right = scan.mean("x", contamination=0.05, nan_policy=policy), ov.mean(values, 0.05, nan_policy=policy)
+    assert by_evidence.interval == pytest.approx(right.interval, rel=RTOL)
+    n_left_out = 3 if policy == "omit" else 5
+    assert by_evidence.n_omitted == right.n_omitted == n_left_out
+    message = rf"column 'x' has NULL, NaN or infinite values in {n_left_out} of 400 rows: nan_policy="
+    for vote in ("auto", "median"):
+        with pytest.raises(ValueError, match=message):
+            scan.mean("x", vote=vote)
+        if policy == "corrupt":
+            with pytest.raises(ValueError, match="infinite values, which are not missing, in 2 of 400 rows"):
+                scan.mean("x", nan_policy="omit", vote=vote)
+            with pytest.raises(ValueError, match="in 5 rows, more than the 2 corrupt rows that contamination allows"):
+                scan.mean("x", contamination=2, nan_policy="corrupt", vote=vote)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "polars scan", "relation of files"])
@@ -111,8 +116,9 @@ def test_nan_missing_from_parquet_statistics(tmp_path, kind, n_files):
     scan = ov.scan(source[kind]())
     options = {"rng": 1, "n_blocks": 13, "nan_policy": "omit"}
     same(scan.mean("x", **options, vote="median"), ov.mean(values, partition="hash", **options))
-    with pytest.raises(ValueError, match="NULL, NaN or infinite values in 2 of 400 rows"):
-        scan.mean("x")
+    for vote in ("auto", "median"):
+        with pytest.raises(ValueError, match="NULL, NaN or infinite values in 2 of 400 rows"):
+            scan.mean("x", vote=vote)
     found = scan.u_statistic("x", "gini", **options)
     assert np.isfinite(found.block_values).all()
     assert found.block_sizes.sum() == 398
@@ -159,7 +165,12 @@ def test_groups_equal_those_in_memory(engine):
 def test_differences_are_the_same_on_every_engine(engine):
     table = rows(arm=np.random.default_rng(3).choice(["control", "treated"], size=400))
     scan, reference = engine(table), ov.scan(table)
-    for options in ({}, {"relative": True, "assume": ov.FiniteVariance(2.0)}, {"n_blocks": (11, 15), "vote": "soft"}):
+    by_blocks = [
+        {"vote": "median"},
+        {"vote": "median", "relative": True, "assume": ov.FiniteVariance(2.0)},
+        {"n_blocks": (11, 15), "vote": "soft"},
+    ]
+    for options in ({}, {"relative": True, "assume": ov.FiniteVariance(2.0)}, *by_blocks):
         found, expected = (one.difference("x", "arm", rng=2, **options) for one in (scan, reference))
         for name in ("estimate", "radius", "interval", "centres"):
             np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=RTOL)
@@ -247,8 +258,11 @@ def test_keys_of_every_type(engine):
         np.testing.assert_allclose(found["estimate"].to_numpy(), expected["estimate"].to_numpy(), rtol=RTOL)
     for name in ("integers", "dates"):
         a, b = KEYS[name]
-        found, expected = (one.difference("x", name, a=a, b=b, rng=0).estimate for one in (scan, reference))
-        assert found == pytest.approx(expected, rel=RTOL)
+        for vote in ("auto", "median"):
+            found, expected = (
+                one.difference("x", name, a=a, b=b, rng=0, vote=vote).estimate for one in (scan, reference)
+            )
+            assert found == pytest.approx(expected, rel=RTOL)
 
 
 # --- quantiles ----------------------------------------------------------------------------------------------------
@@ -382,9 +396,11 @@ def test_nan_that_an_engine_missed_raises(monkeypatch):
 
     for name in ("_marked", "_blocked"):
         monkeypatch.setattr(DuckEngine, name, blind(getattr(DuckEngine, name)))
-    for ask in (lambda: scan.mean("x"), lambda: scan.u_statistic("x", "gini", n_blocks=5)):
+    for ask in (lambda: scan.mean("x", vote="median"), lambda: scan.u_statistic("x", "gini", n_blocks=5)):
         with pytest.raises(RuntimeError, match="has NaN or infinite values that were not found when they were counted"):
             ask()
+    with pytest.raises(ValueError, match="NaN or infinite values in 1 of 100 rows"):
+        scan.mean("x")
 
 
 @pytest.mark.parametrize("small", [False, True])
@@ -398,13 +414,23 @@ def test_hash_in_sql_of_small_and_large_row_numbers(small):
 
 
 def test_lazy_frames_of_other_libraries():
-    """Any lazy frame that narwhals knows has its mean, if it has row ids."""
-    table = rows(id=np.arange(400))
+    """Any lazy frame that narwhals knows has its mean and those of groups; blocks need row ids, and have no groups."""
+    table = rows(id=np.arange(400), wet=np.arange(400) % 3 == 0)
     frame = nw.from_native(duckdb.from_arrow(table))
     assert isinstance(frame, nw.LazyFrame)
-    found = Scan(LazyEngine(frame, "id")).mean("x", rng=1)
-    same(found, ov.mean(table["x"].to_numpy(), partition="hash", rng=1))
+    x, wet = table["x"].to_numpy(), table["wet"].to_numpy(zero_copy_only=False)
+    found = Scan(LazyEngine(frame, "id")).mean("x", rng=1, vote="median")
+    same(found, ov.mean(x, partition="hash", rng=1))
     with pytest.raises(ValueError, match="does not number its rows: give the name of a column of integers as row_id="):
-        Scan(LazyEngine(frame, None)).mean("x")
-    with pytest.raises(ValueError, match=r"by=\['y'\]: a lazy .* has one answer, but not one for each group: collect"):
-        Scan(LazyEngine(frame, "id")).mean("x", by="y")
+        Scan(LazyEngine(frame, None)).mean("x", vote="median")
+    message = r"by=\['wet'\]: blocks of a lazy .* have one answer, but not one for each group: collect"
+    with pytest.raises(ValueError, match=message):
+        Scan(LazyEngine(frame, "id")).mean("x", by="wet", vote="median")
+    for row_id in (None, "id"):
+        scan = Scan(LazyEngine(frame, row_id))
+        assert scan.mean("x").interval == pytest.approx(ov.mean(x).interval, rel=RTOL)
+        lines = nw.from_native(scan.mean("x", by="wet")).lazy().collect().rows(named=True)
+        assert [line["wet"] for line in lines] == [False, True]
+        for line in lines:
+            mine = x[wet == line["wet"]]
+            assert (line["n"], line["low"], line["high"]) == pytest.approx((len(mine), *ov.mean(mine).interval))

@@ -247,7 +247,7 @@ def test_csv_separators_are_detected(tmp_path, separator):
     scan = ov.scan(tmp_path / "a.csv")
     assert agrees(scan.mean("x", rng=1, n_blocks=11))
     assert agrees(scan.mean("a, b; c", rng=1, n_blocks=11), np.arange(300.0))
-    assert scan.mean("x", by='say "x"', rng=1)['say "x"'].to_pylist() == ["u;v,w", 'x"y']
+    assert scan.mean("x", by='say "x"')['say "x"'].tolist() == ["u;v,w", 'x"y']
 
 
 def late(path, last, n=40_000):
@@ -264,7 +264,7 @@ def test_late_values_of_another_type_are_not_rounded(tmp_path):
     with pytest.raises(ValueError, match="row_id='id' is not a whole number in some rows"):
         ov.scan(late(tmp_path / "c.csv", "40000.5,1,7\n"), row_id="id").mean("x")
     answer = ov.scan(late(tmp_path / "c.csv", "40000,1,7.5\n")).mean("x", by="g", contamination=0)
-    assert answer["g"].to_pylist() == [7.0, 7.5]
+    assert answer["g"].tolist() == [7.0, 7.5]
     with pytest.raises(ValueError, match=r"'x' is not a number in row 40001 of .*d\.csv: 'nope'"):
         ov.scan(late(tmp_path / "d.csv", "40000,nope,7\n")).mean("x")
     with pytest.raises(ValueError, match=r"row_id='id' has the value 9223372036854775808"):

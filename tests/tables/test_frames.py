@@ -114,7 +114,8 @@ def test_frames_larger_than_one_chunk(kind, monkeypatch):
     assert agrees(asked(frame))
     found = asked(frame, row_id="id")
     np.testing.assert_allclose(found.block_values, ov.BlockSummary(11, 1).update(X[::-1]).means, rtol=1e-12)
-    assert [line["n"] for line in lines(ov.scan(frame).mean("x", by="g"))] == [150, 150]
+    for vote in ("auto", "median"):
+        assert [line["n"] for line in lines(ov.scan(frame).mean("x", by="g", vote=vote))] == [150, 150]
     same = ov.scan(frame).u_statistic("x", "gini", rng=1, n_blocks=11)
     np.testing.assert_allclose(
         same.block_values,
@@ -346,10 +347,17 @@ def test_difference_names_its_groups_and_refuses_others(kind):
     arm = np.array(["b", "a", "c"])[np.arange(300) % 3]
     frame = kind({"x": X + 2 * (arm == "b"), "arm": arm})
     scan = ov.scan(frame)
-    found = scan.difference("x", "arm", a="a", b="b", rng=1, assume=ov.FiniteVariance(1.0))
+    samples = [(X + 2 * (arm == "b"))[arm == label] for label in "ab"]
+    by_evidence = scan.difference("x", "arm", a="a", b="b", assume=ov.FiniteVariance(1.0))
+    right = ov.difference(*samples, assume=ov.FiniteVariance(1.0))
+    assert (by_evidence.estimate, *by_evidence.interval) == pytest.approx((right.estimate, *right.interval), rel=1e-12)
+    assert by_evidence.interval[0] < 2 < by_evidence.interval[1]
+    assert by_evidence.detail.startswith("a is arm = 'a', b is arm = 'b'.")
+    options = {"rng": 1, "assume": ov.FiniteVariance(1.0), "vote": "median"}
+    found = scan.difference("x", "arm", a="a", b="b", **options)
     assert found.interval[0] < 2 < found.interval[1]
     assert found.detail == "a is arm = 'a', b is arm = 'b'."
-    back = scan.difference("x", "arm", a="b", b="a", rng=1, assume=ov.FiniteVariance(1.0))
+    back = scan.difference("x", "arm", a="b", b="a", **options)
     assert back.estimate == pytest.approx(-found.estimate, rel=1e-12)
     for label, centre in zip("ab", found.centres, strict=True):
         mine = np.flatnonzero(arm == label)
@@ -366,15 +374,17 @@ def test_difference_names_its_groups_and_refuses_others(kind):
         ({"a": "a", "b": "b", "assume": [None]}, r"assume=\[None\] has 1 entries for 2 samples"),
         ({"a": "a", "b": "b", "contamination": (1, 2, 3)}, "has 3 amounts, but there are 2 samples"),
     ):
-        with pytest.raises(ValueError, match=message):
-            scan.difference("x", "arm", **options)
-    two = kind({"x": X, "arm": ["b", "a"] * 150})
-    assert ov.scan(two).difference("x", "arm", b="a", rng=1).detail == "a is arm = 'b', b is arm = 'a'."
-    with pytest.raises(TypeError, match=r"column=\['x'\] must be the name of one column"):
+        for vote in ("auto", "median"):
+            with pytest.raises(ValueError, match=message):
+                scan.difference("x", "arm", **options, vote=vote)
+    two, gaps = kind({"x": X, "arm": ["b", "a"] * 150}), kind({"x": [1.0, math.nan, 2.0], "arm": ["a", "b", "a"]})
+    for vote in ("auto", "median"):
+        detail = ov.scan(two).difference("x", "arm", b="a", rng=1, vote=vote).detail
+        assert detail == "a is arm = 'b', b is arm = 'a'."
+        with pytest.raises(ValueError, match="arm='b' has no usable rows"):
+            ov.scan(gaps).difference("x", "arm", contamination=0, nan_policy="omit", vote=vote)
+    with pytest.raises(TypeError, match=r"value=\['x'\] must be the name of one column"):
         scan.difference(["x"], "arm")
-    gaps = kind({"x": [1.0, math.nan, 2.0], "arm": ["a", "b", "a"]})
-    with pytest.raises(ValueError, match="arm='b' has no usable rows"):
-        ov.scan(gaps).difference("x", "arm", contamination=0, nan_policy="omit")
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -396,7 +406,8 @@ def test_invalid_arguments_raise(kind):
         with pytest.raises(error, match=message):
             scan.mean(*arguments)
     for options, error, message in (
-        ({"contamination": "auto", "vote": "median"}, ValueError, "contamination='auto' needs the rows in memory: use"),
+        ({"contamination": "auto", "vote": "median"}, ValueError, "contamination='auto' goes by evidence: leave out"),
+        ({"contamination": "auto", "n_blocks": 9}, ValueError, "contamination='auto' goes by evidence: leave out"),
         ({"contamination": (1, 2)}, ValueError, "has 2 amounts, but there is 1 sample"),
         ({"contamination": 0.7}, ValueError, "contamination=0.7 must be a fraction"),
         ({"contamination": 150}, ValueError, "the largest count here is 149"),
@@ -426,7 +437,8 @@ def test_invalid_arguments_raise(kind):
             clash.mean("x", by=name, vote="median")
 
 
-def test_invalid_row_ids_raise(kind):
+@pytest.mark.parametrize("vote", ["auto", "median"])
+def test_invalid_row_ids_raise(kind, vote):
     columns = {
         "x": X[:3],
         "id": np.array([1, 2, 2**63], dtype=np.uint64),
@@ -434,7 +446,7 @@ def test_invalid_row_ids_raise(kind):
         "b": [True, False, True],
     }
     with pytest.raises(ValueError, match=r"row_id='id' has the value 9223372036854775808: row ids lie below 2\*\*63"):
-        ov.scan(kind(columns), row_id="id").mean("x", contamination=0, vote="median")
+        ov.scan(kind(columns), row_id="id").mean("x", contamination=0, vote=vote)
     for name in "fb":
         with pytest.raises(TypeError, match=f"row_id='{name}' must be a column of integers: number the rows, or hash"):
             ov.scan(kind(columns), row_id=name)
@@ -442,7 +454,7 @@ def test_invalid_row_ids_raise(kind):
         ov.scan(kind(columns), row_id="idd")
     gap = pd.array([1, None, 3], dtype="Int64") if kind is pd.DataFrame else [1, None, 3]
     with pytest.raises(ValueError, match="row_id='id' is not a whole number in some rows: every row needs one"):
-        ov.scan(kind({"x": X[:3], "id": gap}), row_id="id").mean("x", contamination=0, vote="median")
+        ov.scan(kind({"x": X[:3], "id": gap}), row_id="id").mean("x", contamination=0, vote=vote)
 
 
 def test_invalid_column_names_raise():
@@ -481,13 +493,17 @@ def test_rows_that_change_meanwhile_raise(monkeypatch):
     connection.execute("CREATE TABLE t AS SELECT range::DOUBLE AS x FROM range(100)")
     tally = DuckEngine.tally
 
-    def and_then_more_come(self, query):
-        found = tally(self, query)
+    def and_then_more_come(self, query, **options):
+        found = tally(self, query, **options)
         connection.execute("INSERT INTO t VALUES (1.0)")
         return found
 
     monkeypatch.setattr(DuckEngine, "tally", and_then_more_come)
     with pytest.raises(RuntimeError, match="100 rows were counted, but 101 summed up: did the data change meanwhile"):
+        ov.scan(connection, table="t").mean("x", vote="median")
+    for name in ("FETCHED", "MANY_ROWS"):  # else the rows are brought here, and those that are here count
+        monkeypatch.setattr(f"outvote.tables.gathered.{name}", 9)
+    with pytest.raises(RuntimeError, match="101 rows were counted, but 102 summed up: did the data change meanwhile"):
         ov.scan(connection, table="t").mean("x")
 
 

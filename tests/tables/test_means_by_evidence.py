@@ -143,8 +143,14 @@ def test_all_rows_of_a_frame_go_by_evidence_unless_blocks_are_asked_for(kind):
     assert scan.mean("v", vote="median", rng=0).plan.vote == "median"
     with pytest.raises(ValueError, match="one answer, but not one for each group"):
         scan.mean("v", by="city", contamination="auto")
-    with pytest.raises(ValueError, match="needs a frame in memory"):
-        ov.scan(pl.LazyFrame({"v": [1.0, 2.0]})).mean("v", vote="evidence")
+    with pytest.raises(ValueError, match="contamination='auto' goes by evidence"):
+        scan.mean("v", contamination="auto", n_blocks=11)
+    with pytest.raises(ValueError, match="vote='evidence' has no blocks: leave out n_blocks"):
+        scan.mean("v", vote="evidence", n_blocks=11)
+    lazy = ov.scan(pl.LazyFrame(table))
+    for options in ({}, {"vote": "evidence"}, {"contamination": "auto"}):
+        right = ov.mean(table["v"], options.get("contamination", 0.01))
+        assert lazy.mean("v", **options).interval == pytest.approx(right.interval, rel=1e-11)
 
 
 def test_groups_that_cannot_be_answered_say_why():

@@ -9,10 +9,11 @@ from outvote.learning import Settings
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
 from outvote.learning.voting import Cell
 from outvote.torch import MedianBlockLoss, block_means, median_block_loss
-from outvote.torch.device import fused
+from outvote.torch.device import between, bins, fused
 from outvote.torch.device.descent import DeviceProblem, Epochs, _part
 from outvote.torch.device.graphs import Recorder
 from outvote.torch.device.rows import DeviceRows
+from outvote.votes.evidence import Grid, pilot_of, tallies_of_columns
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
@@ -182,6 +183,122 @@ def test_estimate_of_a_long_tensor_on_the_device():
     x[7] = torch.nan
     with pytest.raises(ValueError, match="the first is row 7"):
         ov.mean(x, 50)
+
+
+def of_kind(kind, n, dtype):
+    x = rows(n, dtype=dtype)
+    made = {
+        "normal": lambda: x,
+        "outliers": lambda: torch.where(rows(n, seed=1) > 2, 1e9, x),
+        "constant": lambda: torch.full_like(x, 3.7),
+        "heavy": lambda: (4 * x).exp(),
+        "tiny": lambda: x * 1e-38,
+        "huge": lambda: x * (1e37 if dtype == torch.float32 else 1e300),
+        "far off": lambda: x + 1e6,
+        "zeros": lambda: x.sign() * 0,
+    }
+    return made[kind]()
+
+
+def check_tallies(table):
+    host = table.cpu().numpy().astype(np.float64)
+    grids = [Grid.of(pilot_of(host[:, j])) for j in range(host.shape[1])]
+    assert bins._function(table, grids[0].number) is not None
+    found, expected = bins.tallies_of_tensor(table, grids), tallies_of_columns(host, grids)
+    for one, two in zip(found, expected, strict=True):
+        for a, b in zip(one, two, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", ["normal", "outliers", "constant", "heavy", "tiny", "huge", "far off", "zeros"])
+@pytest.mark.parametrize("n", [1, 9001, 3_000_017])
+def test_tallies_equal_numpy(kind, n, dtype):
+    x = of_kind(kind, n + 3, dtype)
+    for start in range(3):  # at any multiple of four bytes
+        check_tallies(x[start : start + n, None])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tallies_of_columns_equal_numpy(dtype):
+    x = rows(100_003, 7, dtype=dtype) * torch.logspace(-5, 5, 7, device="cuda").to(dtype)
+    for table in (x, x.t().contiguous().t(), x[:, ::2], x[::3], x[:, :1].expand(-1, 3), x[:1].expand(50_000, -1)):
+        check_tallies(table)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("columns", [16, 33, 100])
+def test_tallies_of_wide_tables_equal_numpy(dtype, columns, monkeypatch):
+    monkeypatch.setattr(bins, "_TURNED", 900_000)
+    x = rows(20_011, columns + 1, dtype=dtype) * torch.logspace(-5, 5, columns + 1, device="cuda").to(dtype)
+    for table in (x, x[:, 1:], x[::2], x.t().contiguous().t()):
+        check_tallies(table)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("centre", [0.0, 1000.0])
+def test_counters_do_not_overflow(dtype, centre):
+    x = torch.full((2 * 10**8, 1), 0.99999, dtype=dtype, device="cuda")
+    grid = Grid(centre, 1.0)
+    (found,), one = bins.tallies_of_tensor(x, [grid]), grid.tallies(np.array([float(x[0, 0])]))
+    for a, b in zip(found, one, strict=True):
+        np.testing.assert_array_equal(a, b * len(x))
+
+
+def test_rows_that_are_not_finite_are_in_the_last_bins():
+    x = torch.tensor([[0.0], [torch.nan], [-torch.nan], [torch.inf], [-torch.inf]], device="cuda")
+    (found,) = bins.tallies_of_tensor(x.repeat(10**4, 1), [Grid(0.0, 1.0)])
+    assert found.counts.sum() == 5 * 10**4
+    assert found.counts[0] + found.counts[-1] == 4 * 10**4
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [1, 5000, 3_000_017])
+def test_rows_between_equal_plain_torch(dtype, n):
+    x = rows(2 * n, dtype=dtype)
+    assert between._function(x) is not None
+    for z in (x, x[1:], x[::2]):
+        for low, high, room in ((-0.5, 0.5, n), (0.1, 0.1001, 0), (-torch.inf, torch.inf, 7), (2.0, 1.0, 3)):
+            below, found = between.rows_between(z, low, high, room)
+            expected = z[(z >= low) & (z <= high)]
+            assert below == int((z < low).sum())
+            assert torch.equal(found.sort()[0], expected.sort()[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("options", [{}, {"contamination": "auto"}, {"assume": ov.FiniteVariance(2.0)}])
+def test_answers_by_evidence_equal_numpy(dtype, options):
+    a, b = (rows(10**6, seed=seed, dtype=dtype) + seed for seed in (1, 2))
+    a[:900] = 1e9
+    host = [a.cpu().numpy(), b.cpu().numpy()]
+    pairs = [
+        (ov.mean(a, **options), ov.mean(host[0], **options)),
+        (ov.difference(a, b, **options), ov.difference(*host, **options)),
+    ]
+    if not options:
+        pairs += [(ov.quantile(a, q), ov.quantile(host[0], q)) for q in (0.5, 0.9, 0.9999)]
+        one, two = ov.tolerance(a, claim="mean > 0"), ov.tolerance(host[0], claim="mean > 0")
+        assert str(one) == str(two)
+        assert one.deciding == two.deciding
+    for found, expected in pairs:
+        assert found.estimate == pytest.approx(expected.estimate, rel=1e-12)
+        assert found.interval == pytest.approx(expected.interval, rel=1e-12)
+        assert str(found) == str(expected)
+
+
+@pytest.mark.parametrize("policy", ["raise", "omit", "corrupt"])
+def test_nan_policies_by_evidence_equal_numpy(policy):
+    x = rows(10**5, 2, dtype=torch.float64)
+    x[[7, 99]] = torch.nan
+    host = x.cpu().numpy()
+    if policy == "raise":
+        with pytest.raises(ValueError, match=r"in 2 of 100000 rows \(the first is row 7\)"):
+            ov.mean(x)
+        return
+    found, expected = (ov.mean(z, nan_policy=policy) for z in (x, host))
+    assert found.estimate.is_cuda
+    np.testing.assert_allclose(found.estimate.cpu(), expected.estimate, rtol=1e-12)
+    assert str(found) == str(expected)
 
 
 def test_garbage_in_other_rows_does_not_reach_the_gradient():

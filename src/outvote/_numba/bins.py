@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,30 +18,22 @@ _PLACE = (np.int64(1) << 32) - 1
 
 
 @jit
-def _find_bins(
-    rows: NDArray[np.float64], centre: float, unit: float, bits: int, half: int, keys: NDArray[np.int64]
-) -> None:
-    """Write the bin of each row, times 2³², and its place in the bin."""
+def _key(x: Any, centre: Any, unit: Any, shift: int, middle: Any) -> Any:
+    """Return the bin of a row, times 2³², and its place in the bin."""
     # That the unit is a power of two shows in the exponent alone.
-    shift = 20 - bits
-    first = np.float64(unit).view(np.int64) >> shift
-    middle = np.int64(half) << 32
-    for i in range(len(rows)):
-        y = rows[i] - centre
-        digits = np.float64(abs(y) + unit).view(np.int64)
-        key = min((digits >> shift) - first, middle - 1)
-        keys[i] = (key ^ (-np.int64(y < 0.0) & ~_PLACE)) + middle
+    y = np.float64(x) - centre
+    key = (np.float64(abs(y) + unit).view(np.int64) >> shift) - (np.float64(unit).view(np.int64) >> shift)
+    return (min(key, middle - 1) ^ (-np.int64(y < 0.0) & ~_PLACE)) + middle
 
 
 @jit
-def _add_rows(n: int, keys: NDArray[np.int64], places: NDArray[np.int64], packed: NDArray[np.int64]) -> None:
-    """Add rows to their bins."""
-    for i in range(n):
-        where = np.uint64(keys[i]) >> np.uint64(32)
-        place = keys[i] & _PLACE
-        square = place >> 24
-        places[where] += place
-        packed[where] += _COUNT + square * square
+def _add(key: Any, places: NDArray[np.int64], packed: NDArray[np.int64]) -> None:
+    """Add a row to its bin."""
+    where = np.uint64(key) >> np.uint64(32)
+    place = key & _PLACE
+    square = place >> 24
+    places[where] += place
+    packed[where] += _COUNT + square * square
 
 
 @jit
@@ -62,13 +56,16 @@ def count_in_bins(
 ) -> None:
     """Add rows to tallies: the same whole numbers as numpy's."""
     number = len(counts)
+    shift, middle = 20 - bits, np.int64(number // 2) << 32
     keys, packed = np.empty(_TOGETHER, np.int64), np.zeros(number, np.int64)
     for start in range(0, len(rows), _AT_ONCE):
         stop = min(start + _AT_ONCE, len(rows))
         for s in range(start, stop, _TOGETHER):
-            e = min(s + _TOGETHER, stop)
-            _find_bins(rows[s:e], centre, unit, bits, number // 2, keys)
-            _add_rows(e - s, keys, places, packed)
+            some = rows[s : min(s + _TOGETHER, stop)]
+            for i in range(len(some)):
+                keys[i] = _key(some[i], centre, unit, shift, middle)
+            for i in range(len(some)):
+                _add(keys[i], places, packed)
         _unpack(packed, counts, squares)
 
 
@@ -85,16 +82,17 @@ def count_columns(
     """Add the rows of each column of a table to tallies, one line for each."""
     n_rows, n_columns = table.shape
     number = counts.shape[1]
-    rows, keys = np.empty(_TOGETHER), np.empty(_TOGETHER, np.int64)
-    packed = np.zeros((n_columns, number), np.int64)
+    shift, middle = 20 - bits, np.int64(number // 2) << 32
+    keys, packed = np.empty((_TOGETHER, n_columns), np.int64), np.zeros((n_columns, number), np.int64)
     for start in range(0, n_rows, _AT_ONCE):
         stop = min(start + _AT_ONCE, n_rows)
         for s in range(start, stop, _TOGETHER):
-            n = min(_TOGETHER, stop - s)
+            some = table[s : min(s + _TOGETHER, stop)]
+            for i in range(len(some)):  # along the rows, as they lie in memory
+                for j in range(n_columns):
+                    keys[i, j] = _key(some[i, j], centres[j], units[j], shift, middle)
             for j in range(n_columns):
-                for i in range(n):
-                    rows[i] = table[s + i, j]
-                _find_bins(rows[:n], centres[j], units[j], bits, number // 2, keys)
-                _add_rows(n, keys, places[j], packed[j])
+                for i in range(len(some)):
+                    _add(keys[i, j], places[j], packed[j])
         for j in range(n_columns):
             _unpack(packed[j], counts[j], squares[j])

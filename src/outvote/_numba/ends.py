@@ -237,6 +237,56 @@ def cells_end(
 
 
 @jit
+def _without_dropped(bins: Any, n_dropped: int, little: float) -> tuple[Any, float, float, float]:
+    """Return what `cells_end` takes of rows in bins, how many there are, one in their middle, and the largest kept."""
+    count, mean, squares, lows, _, slacks = bins
+    n_bins, n_rows = len(count), count.sum()
+    n_kept, half = n_rows - n_dropped, n_rows // 2
+    kept, before, first, last, middle, largest = np.empty(n_bins), 0.0, 0, 0, 0, 0
+    for i in range(n_bins):
+        kept[i] = min(max(n_kept - before, 0.0), count[i])
+        first = i + 1 if before < n_dropped else first
+        before += count[i]
+        last = i + 1 if before <= n_kept else last
+        middle = i + 1 if before <= half else middle
+        largest = i + 1 if before <= n_kept - 1 else largest
+    if first >= last:
+        first, last = n_bins, 0
+    all_squares, slack = 0.0, 0.0
+    for i in range(first, last):
+        all_squares += min(squares[i], 1e300)
+        slack += min(count[i] * slacks[i], 1e300)
+    given = (*bins, first, last, float(n_dropped), np.empty((n_bins, 4)))
+    rows = (False, np.empty(0), n_dropped, given, kept, (all_squares, slack, little))
+    return rows, n_rows, mean[min(middle, n_bins - 1)], lows[min(largest, n_bins - 1)]
+
+
+@jit
+def ends_of_levels(
+    sides: Any,
+    n_rows: float,
+    dropped: NDArray[np.int64],
+    sds: Floats,
+    main: tuple[float, float],
+    prices: tuple[float, float],
+    precision: tuple[float, float],
+    stakes: Any,
+    little: float,
+    found: Floats,
+) -> None:
+    """Write both ends for several numbers of rows that may be dropped, and their sds; NaN where it cannot be told here.
+
+    Of both sides, the rows and the rows mirrored, come count, mean, squares, ends and slacks of their bins.
+    """
+    for side in range(2):
+        for level in range(len(dropped)):
+            rows, n_values, middle, largest = _without_dropped(sides[side], dropped[level], little)
+            numbers = (n_rows, n_values, middle, largest)
+            end = cells_end(rows, main, sds[level], prices, numbers, precision, stakes)
+            found[level, side] = end if side == 0 else -end
+
+
+@jit
 def _central_sd(values: Floats, n_dropped: int) -> float:
     """Do what `central_sd` does, for rows in ascending order."""
     n, n_kept = len(values), len(values) - n_dropped

@@ -202,13 +202,36 @@ def parts_of_bins(bins: Any, factor: Any, low: float, high: float, pieces: Float
 
 @jit
 def least_of_pieces(values: Floats, weights: Floats, n_dropped: float) -> float:
-    """Add up weighted values without the largest ones, `n_dropped` rows at most."""
-    total, rest = 0.0, n_dropped
-    for i in np.argsort(values)[::-1]:
-        gone = min(weights[i], rest)
-        rest -= gone
-        if weights[i] > gone:
-            total += values[i] * (weights[i] - gone)
+    """Add up weighted values without the largest ones, `n_dropped` rows at most; no value is NaN."""
+    values, weights = values.copy(), weights.copy()
+    total, rest, first, last = 0.0, n_dropped, 0, len(values)
+    while first < last:  # all before `first` are dropped, all from `last` on are kept, and in `total`
+        ends = values[first], values[first + (last - first) // 2], values[last - 1]
+        pivot = max(min(ends[0], ends[1]), min(max(ends[0], ends[1]), ends[2]))
+        above, i, below = first, first, last
+        n_above, n_equal, smaller = 0.0, 0.0, 0.0
+        while i < below:
+            if values[i] > pivot:
+                n_above += weights[i]
+                values[i], values[above] = values[above], values[i]
+                weights[i], weights[above] = weights[above], weights[i]
+                above, i = above + 1, i + 1
+            elif values[i] < pivot:
+                below -= 1
+                smaller += values[i] * weights[i] if weights[i] > 0.0 else 0.0
+                values[i], values[below] = values[below], values[i]
+                weights[i], weights[below] = weights[below], weights[i]
+            else:
+                n_equal += weights[i]
+                i += 1
+        if rest >= n_above + n_equal:
+            rest, first = rest - n_above - n_equal, below
+        else:
+            kept = n_equal - max(rest - n_above, 0.0)
+            total += smaller + (pivot * kept if kept > 0.0 else 0.0)
+            if rest >= n_above:
+                return total
+            last = above
     return total
 
 

@@ -4,7 +4,7 @@ Each has a numpy form elsewhere that gives the same numbers. With ``NUMBA_DISABL
 """
 
 from outvote._numba.bins import count_columns, count_in_bins
-from outvote._numba.ends import cells_end, ends_of_groups
+from outvote._numba.ends import cells_end, ends_of_groups, ends_of_levels
 from outvote._numba.evidence import (
     least_of_pieces,
     parts_of_bins,
@@ -55,6 +55,7 @@ __all__ = [
     "count_columns",
     "count_in_bins",
     "ends_of_groups",
+    "ends_of_levels",
     "grid_wins",
     "grids_of_wins",
     "hash_numbers",

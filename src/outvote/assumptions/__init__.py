@@ -12,6 +12,7 @@ from outvote.assumptions.assumption import (
     Symmetric,
     one_assumption,
 )
+from outvote.assumptions.bounded_ratio import BoundedRatio
 from outvote.assumptions.tails import Tail
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Assumption",
     "BlockSize",
     "Bounded",
+    "BoundedRatio",
     "FiniteKurtosis",
     "FiniteVariance",
     "Proportion",

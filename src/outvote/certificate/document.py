@@ -65,6 +65,8 @@ class Certificate:
         The name of the estimated quantity in the text that `str` returns: "truth" by default.
     one_end : bool
         Whether the radius is infinite because only one end of a two-sided interval is bounded.
+    at_every_look : bool
+        Whether it holds at all times at once, while rows come in.
 
     Examples
     --------
@@ -94,6 +96,7 @@ class Certificate:
     premise: str = ""
     premise_sd: float | NDArray[np.float64] = math.nan
     one_end: bool = False
+    at_every_look: bool = False
 
     @property
     def confidence(self) -> float:
@@ -135,7 +138,8 @@ class Certificate:
         if self.provenance == "none" or not (self.one_end or np.isfinite(radii).any()):
             return ": ".join(filter(None, ["no certificate", self.note]))
         size = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (radii.min(), radii.max())))
-        text = f"{self.provenance} {percent(self.confidence, self.log_delta)}: {self._claim(size)}"
+        sure = percent(self.confidence, self.log_delta) + " at every look" * self.at_every_look
+        text = f"{self.provenance} {sure}: {self._claim(size)}"
         if self.premise:
             text += f" if {self.premise}"
         elif isinstance(self.assumption, Assumption):

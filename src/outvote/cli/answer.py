@@ -17,8 +17,8 @@ from outvote.data.arguments import log_delta_of
 from outvote.data.missing import NanPolicy
 from outvote.estimate.curve import Curve, Side, weigh_curve
 from outvote.estimate.evidence import HINT
-from outvote.estimate.ordered import order_columns
 from outvote.estimate.result import RobustEstimate
+from outvote.estimate.screened import order_columns
 from outvote.estimate.tolerance import sample_sides
 from outvote.estimate.weigh import weigh
 from outvote.votes import Terms
@@ -28,6 +28,8 @@ _OPTIONS = [
     (r"^x (?=has |without )", "the column "),
     (r"^(?:a|b|sample \d) (?=has |without )", "a variant "),
     (r"\bThe mean of a may", "The mean of the baseline may"),
+    (r"\bunit=", "--unit "),
+    (r"\bcoefficient=", "--coefficient "),
     (
         r"say what is known of the clean rows, .*FiniteVariance\(sd\)",
         "name one with --proportion, --sd, --bounds, --kurtosis or --scale",
@@ -68,6 +70,12 @@ class Asked:
         Whether rows without a number are an error, left out, or corrupt.
     seed : int
         Seed of the partitions.
+    ratio, covariate, unit : str or None
+        The columns of denominators, of a covariate, and of the users whose rows are added up.
+    coefficient : float or None
+        Of the covariate.
+    simultaneous : bool
+        Whether all comparisons hold at once.
     """
 
     contamination: Any = 0.01
@@ -76,6 +84,28 @@ class Asked:
     vote: str = "auto"
     nan: NanPolicy = "raise"
     seed: int = 0
+    ratio: str | None = None
+    covariate: str | None = None
+    unit: str | None = None
+    coefficient: float | None = None
+    simultaneous: bool = False
+
+    def check_metric(self) -> None:
+        """Refuse what does not go together."""
+        if not self.evidence and (self.ratio or self.covariate or self.simultaneous):
+            raise ValueError(
+                f"--vote {self.vote} is for means, one comparison at a time: leave it out with --ratio, --covariate "
+                "and --simultaneous"
+            )
+        if self.ratio is not None and self.covariate is not None:
+            raise ValueError("--ratio and --covariate do not go together: leave one out")
+        if self.coefficient is not None and self.covariate is None:
+            raise ValueError(f"--coefficient {self.coefficient:g} is that of a covariate: give --covariate COLUMN")
+
+    @property
+    def more(self) -> tuple[str, ...]:
+        """The columns of numbers beside the values."""
+        return tuple(name for name in (self.ratio, self.covariate) if name is not None)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -118,14 +148,12 @@ class Asked:
         """Whether means are compared by evidence, and not by votes of blocks."""
         return self.vote == "auto"
 
-    def curve(self, samples: Sequence[NDArray[np.float64]], *, bound: float = 0.0, shown: bool = True) -> Curve:
-        """Return the curve of a mean, or of a difference, by evidence."""
+    def curve(self, values: NDArray[np.float64], *, bound: float = 0.0, shown: bool = True) -> Curve:
+        """Return the curve of a mean by evidence."""
         allowed = Contamination(0 if isinstance(self.contamination, str) else self.contamination)
         terms = Terms(log_delta_of(self.confidence), allowed.adversary)
-        names = ("the data",) if len(samples) == 1 else ("baseline", "variant")
-        ordered = [order_columns(*one, [self.assume], self.nan)[0] for one in zip(samples, names, strict=True)]
-        weighed = weigh(ordered, [self.assume] * len(samples), allowed, terms)
-        return weigh_curve(weighed, bound=bound, shown=shown)
+        ordered = order_columns(values, "the data", [self.assume], self.nan)
+        return weigh_curve(weigh(ordered, [self.assume], allowed, terms), bound=bound, shown=shown)
 
     def side(self, values: NDArray[np.float64]) -> Side:
         """Prepare the intervals of one of two samples in a comparison."""
@@ -184,10 +212,13 @@ class Value:
 
 
 def plain_mean(values: NDArray[np.float64]) -> float | None:
-    """Return the mean of all rows that are not NaN."""
-    there = values[~np.isnan(values)]
+    """Return the mean of all rows that are not NaN; of rows (denominator, numerator) the ratio of the means."""
+    there = values[~np.isnan(values.reshape(len(values), -1)).any(axis=1)]
     with np.errstate(over="ignore", invalid="ignore"):
-        return finite(float(there.mean())) if len(there) else None
+        means = np.atleast_1d(there.mean(axis=0)).tolist() if len(there) else [math.nan]
+    if len(means) == 2:
+        return finite(means[1] / means[0]) if means[0] else None
+    return finite(means[0])
 
 
 def finite(number: Any) -> float | None:

@@ -1,4 +1,4 @@
-"""The command line: ``outvote mean``, ``quantile``, ``compare``, ``report``, ``plan``, ``suspects`` and others.
+"""The command line: ``outvote mean``, ``quantile``, ``compare``, ``report``, ``monitor``, ``plan`` and others.
 
 Exit codes: 0, success; 1, an answer in which something has no interval or failed; 2, wrong usage or unreadable data.
 All modules but typer are imported by the command that needs them, so that ``outvote --help`` is quick.
@@ -7,7 +7,6 @@ All modules but typer are imported by the command that needs them, so that ``out
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,102 +15,42 @@ try:
 except ModuleNotFoundError:  # pragma: no cover - tested in an environment without it
     sys.exit("the command line needs typer and rich: pip install 'outvote[cli]'")
 
+from outvote.cli.arguments import (
+    OUTPUT,
+    AsCsv,
+    AsJson,
+    Bounds,
+    Coefficient,
+    Column,
+    Confidence,
+    Corrupt,
+    Covariate,
+    Keys,
+    Kind,
+    Kurtosis,
+    MeanVote,
+    MeanVoting,
+    Missing,
+    Nan,
+    Paths,
+    Ratio,
+    Scale,
+    Sd,
+    Seed,
+    Segments,
+    Simultaneous,
+    Unit,
+    Vote,
+    Voting,
+    ZeroOne,
+)
+
 app = typer.Typer(
     help="Means, U-statistics and learners that stay right when part of the data is corrupt.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-
-class MeanVote(StrEnum):
-    """How rows become one answer."""
-
-    auto = "auto"
-    evidence = "evidence"
-    median = "median"
-    soft = "soft"
-    clipped = "clipped"
-
-
-class Vote(StrEnum):
-    """How the estimate is computed from the block values."""
-
-    auto = "auto"
-    median = "median"
-    soft = "soft"
-    clipped = "clipped"
-
-
-class Nan(StrEnum):
-    """How rows without a number are treated."""
-
-    refuse = "raise"
-    omit = "omit"
-    corrupt = "corrupt"
-
-
-class Format(StrEnum):
-    """Kinds of files."""
-
-    csv = "csv"
-    tsv = "tsv"
-    jsonl = "jsonl"
-    parquet = "parquet"
-    arrow = "arrow"
-
-
-_KNOWN = "Assumptions on the good rows"
-_OUTPUT = "Output"
-Paths = Annotated[
-    list[str],
-    typer.Argument(metavar="FILE", help="CSV, TSV, JSON lines, Parquet or Arrow files, globs, or - for stdin."),
-]
-Column = Annotated[str, typer.Option("--value", metavar="COLUMN", help="The column of numbers.")]
-Keys = Annotated[
-    list[str] | None, typer.Option("--by", metavar="COLUMN", help="One answer per value of this column; repeatable.")
-]
-Corrupt = Annotated[
-    str,
-    typer.Option(
-        "--contamination",
-        metavar="SHARE|ROWS|auto",
-        help="How many rows may be corrupt: a share (0.01 or 1%), a number in each group (50), or auto if unknown.",
-    ),
-]
-Confidence = Annotated[float, typer.Option(help="Confidence of each interval.")]
-Sd = Annotated[
-    float | None, typer.Option("--sd", rich_help_panel=_KNOWN, help="Their standard deviation is at most this number.")
-]
-Bounds = Annotated[
-    tuple[float, float] | None,
-    typer.Option("--bounds", metavar="LOW HIGH", rich_help_panel=_KNOWN, help="They lie between these two numbers."),
-]
-ZeroOne = Annotated[
-    bool,
-    typer.Option("--proportion", rich_help_panel=_KNOWN, help="They are 0 or 1, or false and true, by definition."),
-]
-Kurtosis = Annotated[
-    float | None, typer.Option("--kurtosis", rich_help_panel=_KNOWN, help="Their kurtosis is at most this number.")
-]
-Scale = Annotated[
-    float | None, typer.Option("--scale", rich_help_panel=_KNOWN, help="They are sub-Gaussian with this scale.")
-]
-Voting = Annotated[Vote, typer.Option("--vote", help="How the blocks vote; auto gives the smallest radius.")]
-MeanVoting = Annotated[
-    MeanVote,
-    typer.Option("--vote", help="How rows become one answer; auto is evidence, the others are votes of blocks."),
-]
-Missing = Annotated[
-    Nan,
-    typer.Option("--nan", help="Rows without a number are an error, are left out, or count as corrupt."),
-]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same numbers.")]
-Kind = Annotated[
-    Format | None, typer.Option("--format", help="The kind of the files, if their names do not show it; stdin is CSV.")
-]
-AsJson = Annotated[bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print one JSON object.")]
-AsCsv = Annotated[bool, typer.Option("--csv", rich_help_panel=_OUTPUT, help="Print CSV.")]
 
 
 def _version(asked: bool) -> None:
@@ -148,7 +87,7 @@ def mean(
         typer.Option(
             "--row-id",
             metavar="COLUMN",
-            help="Integers that determine the block of a row: its place does not matter, and rows stay in their files.",
+            help="Distinct integers: the order of the rows does not matter then, and they stay in their files.",
         ),
     ] = None,
     nan: Missing = Nan.refuse,
@@ -231,6 +170,12 @@ def compare(
     baseline: Annotated[
         str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this variant; the first by default.")
     ] = None,
+    ratio: Ratio = None,
+    covariate: Covariate = None,
+    coefficient: Coefficient = None,
+    unit: Unit = None,
+    segment: Segments = None,
+    simultaneous: Simultaneous = False,
     contamination: Corrupt = "0.01",
     confidence: Confidence = 0.95,
     sd: Sd = None,
@@ -248,16 +193,16 @@ def compare(
     """Compare variants with a baseline, and count how many corrupt rows it takes to overturn the conclusion."""
     from outvote.cli import printing
     from outvote.cli.compare import compare as compare_variants
-    from outvote.cli.options import read_options
+    from outvote.cli.options import distinct_columns, read_options, with_metric
     from outvote.data.columns import read_columns
     from outvote.data.files import Files
 
     form = _form(json, csv)
-    if by == value:
-        raise ValueError(f"--by {by} and --value {value} are the same column: --by takes the column with the variants")
     asked = read_options(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed, proportion)
+    asked = with_metric(asked, ratio, covariate, coefficient, unit, simultaneous)
+    keys = distinct_columns(value, by, segment, asked)
     with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
-        columns = read_columns(source, value, (by,))
+        columns = read_columns(source, value, keys, more=asked.more, unit=unit)
         answer = compare_variants(columns, asked, str(source), baseline=baseline, progress=progress)
     raise typer.Exit(printing.show(answer, form))
 
@@ -277,6 +222,12 @@ def report(
     threshold: Annotated[
         float | None, typer.Option("--threshold", help="Without --by: compare the mean with this number; 0 by default.")
     ] = None,
+    ratio: Ratio = None,
+    covariate: Covariate = None,
+    coefficient: Coefficient = None,
+    unit: Unit = None,
+    segment: Segments = None,
+    simultaneous: Simultaneous = False,
     contamination: Corrupt = "0.01",
     confidence: Confidence = 0.95,
     sd: Sd = None,
@@ -294,16 +245,18 @@ def report(
     The page is one HTML file that needs no network. The answer is also printed.
     """
     from outvote.cli import printing
-    from outvote.cli.options import read_options
+    from outvote.cli.options import distinct_columns, read_options, with_metric
     from outvote.cli.report import write_report
     from outvote.data.columns import read_columns
     from outvote.data.files import Files
 
     asked = read_options(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed, proportion)
+    asked = with_metric(asked, ratio, covariate, coefficient, unit, simultaneous)
+    keys = distinct_columns(value, by, segment, asked)
     with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
         written = write_report(
             output,
-            read_columns(source, value, () if by is None else (by,)),
+            read_columns(source, value, keys, more=asked.more, unit=unit),
             asked,
             str(source),
             inputs=source.paths,
@@ -315,6 +268,66 @@ def report(
     printing.write("".join(f"{printing.clean(sentence, None)}\n" for sentence in written.sentences))
     printing.message(f"written to {written.path}")
     raise typer.Exit(0 if written.complete else 1)
+
+
+@app.command()
+def monitor(
+    files: Paths,
+    value: Column,
+    time: Annotated[str, typer.Option("--time", metavar="COLUMN", help="The column with the time of each row.")],
+    by: Annotated[
+        str | None,
+        typer.Option("--by", metavar="COLUMN", help="The column with the two variants; without it, one mean."),
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this variant; the first by default.")
+    ] = None,
+    claim: Annotated[
+        str | None,
+        typer.Option("--claim", help="What is to be decided: 'mean > 3', 'difference > 0' or 'lift > 2 %'."),
+    ] = None,
+    looks: Annotated[int, typer.Option("--looks", min=1, help="How often to look.")] = 20,
+    plan: Annotated[
+        int | None,
+        typer.Option("--plan", min=2, help="How many rows of each variant were planned; those of the file by default."),
+    ] = None,
+    figure: Annotated[Path | None, typer.Option("--figure", rich_help_panel=OUTPUT, help="File for a picture.")] = None,
+    contamination: Corrupt = "0.01",
+    confidence: Confidence = 0.95,
+    sd: Sd = None,
+    bounds: Bounds = None,
+    proportion: ZeroOne = False,
+    kurtosis: Kurtosis = None,
+    scale: Scale = None,
+    nan: Missing = Nan.refuse,
+    kind: Kind = None,
+    json: AsJson = False,
+    csv: AsCsv = False,
+) -> None:
+    """Replay a log in the order of its times, and show at each look what the rows so far decide.
+
+    The intervals hold at all looks together, so one may stop at any of them.
+    A share of corrupt rows ε allows for ε·n + 2 of the first n rows of a variant.
+    """
+    from outvote.cli import printing
+    from outvote.cli.monitor import watch
+    from outvote.cli.options import read_options
+    from outvote.data.columns import read_columns
+    from outvote.data.files import Files
+
+    form = _form(json, csv)
+    asked = read_options(contamination, confidence, sd, bounds, kurtosis, scale, Vote.auto, nan, 0, proportion)
+    if asked.contamination == "auto":
+        raise ValueError("--contamination auto needs all rows at once: a monitor takes a share (0.01) or a number (50)")
+    if len({value, time, by}) < 3:
+        raise ValueError("--value, --time and --by must be different columns")
+    with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
+        columns = read_columns(source, value, (time,) if by is None else (time, by))
+        answer = watch(
+            columns, asked, str(source), claim=claim, baseline=baseline, n_looks=looks, n_plan=plan, figure=figure,
+            progress=progress,
+        )  # fmt: skip
+    raise typer.Exit(printing.show(answer, form))
 
 
 @app.command()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from outvote.cli.answer import Asked, Progress, Value, finite, in_options, plain_mean, silent
-from outvote.data.columns import Columns
+from outvote.cli.answer import Asked, Progress, Value, in_options, silent
+from outvote.cli.variants import Pairing, pairings
+from outvote.data.columns import Columns, Label
 from outvote.data.text import count, spaced, with_radius
+from outvote.estimate.contrast import Contrast
 from outvote.estimate.curve import Curve, Side, curve
 from outvote.estimate.difference import difference
 from outvote.estimate.result import RobustEstimate
@@ -24,6 +22,8 @@ class Comparison:
 
     Attributes
     ----------
+    segment : tuple of str
+        The labels of its segment.
     other : str
         The label of the variant.
     n_baseline, n_other : int
@@ -34,23 +34,31 @@ class Comparison:
         mean(other) - mean(baseline).
     lift : Value
         The difference divided by mean(baseline).
-    superiority : Value
-        Probability that a row of the variant is larger than a row of the baseline; equal rows count half.
+    superiority : Value or None
+        Probability that a row of the variant is larger than a row of the baseline; equal rows count half. None for
+        ratios and adjusted values.
     tolerance : int or None
         How many rows of both may be corrupt without changing which mean is larger; None if that is not settled.
     sentence : str
         The tolerance in words.
+    settled : bool
+        Whether it is settled which is larger, for as many corrupt rows as are allowed.
+    note : str
+        What an adjusted comparison rests on.
     """
 
+    segment: Label
     other: str
     n_baseline: int
     n_other: int
     plain: float | None
     difference: Value
     lift: Value
-    superiority: Value
+    superiority: Value | None
     tolerance: int | None
     sentence: str
+    settled: bool
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,68 +71,81 @@ class Comparisons:
     by: str
     baseline: str
     left_out: int
+    segments: tuple[str, ...]
     comparisons: list[Comparison]
 
     @property
     def complete(self) -> bool:
         """Whether all values have an interval."""
-        return all(one.difference.bounded and one.lift.bounded and one.superiority.bounded for one in self.comparisons)
+        values = [(one.difference, one.lift, one.superiority) for one in self.comparisons]
+        return all(value is None or value.bounded for three in values for value in three)
 
 
 def compare(
     columns: Columns, asked: Asked, source: str, *, baseline: str | None = None, progress: Progress = silent
 ) -> Comparisons:
-    """Compare the means of variants with the mean of a baseline, which is the smallest label by default."""
+    """Compare variants with a baseline, which is the smallest label by default, in each segment."""
     columns.check(asked.nan)
-    (by,) = columns.keys
-    groups, first, left_out = variants(columns, baseline)
-    base, found = asked.side(groups[first]), []
-    for other in groups:
-        if other != first:
-            progress(f"{other} against {first}")
-            found.append(_compared(first, groups[first], base, other, groups[other], asked))
-    return Comparisons(asked, source, columns.name, by, first, left_out, found)
+    columns = columns.added_up(asked.covariate)
+    pairs, first, left_out = pairings(columns, asked, baseline)
+    parts = len(pairs) if asked.simultaneous else 1
+    bases: dict[Label, Side] = {}
+    found = []
+    for pair in pairs:
+        progress(f"{pair.other.label} against {first}")
+        if asked.evidence:
+            found.append(by_evidence(pair, asked, pair.contrast(asked, parts)))
+            continue
+        base = bases.setdefault(pair.segment, asked.side(pair.baseline.values))
+        found.append(by_blocks(pair, asked, curve([base, asked.side(pair.other.values)], shown=False)))
+    by, *segments = columns.keys
+    return Comparisons(asked, source, columns.name, by, first, left_out, tuple(segments), found)
 
 
-def variants(columns: Columns, baseline: str | None) -> tuple[dict[str, NDArray[np.float64]], str, int]:
-    """Return the rows of each variant, the baseline (the smallest label by default), and how many rows have none."""
-    (by,) = columns.keys
-    groups = {group.label[0]: group.values for group in columns.groups()}
-    left_out = len(groups.pop(None, ()))
-    labels = [label for label in groups if label is not None]
-    if len(labels) < 2:
-        there = f"the one value {labels[0]!r}" if labels else "no value"
-        raise ValueError(f"--by {by} has {there}, but a comparison needs two")
-    first = labels[0] if baseline is None else _among(baseline, labels, by)
-    return {label: groups[label] for label in labels}, first, left_out
+def by_evidence(pair: Pairing, asked: Asked, found: Contrast) -> Comparison:
+    """Return a comparison by evidence."""
+    gap, lift = (
+        Value.of(one) if isinstance(one, RobustEstimate) else Value.missing(one) for one in (found.gap, found.lift)
+    )
+    note = ""
+    if isinstance(found.gap, RobustEstimate) and found.gap.certificate.provenance != "none":
+        note = found.gap.certificate.note
+    return _compared(pair, asked, gap, lift, found.curve, settled=found.settled, note=note)
 
 
-def _among(baseline: str, labels: list[str], by: str) -> str:
-    if baseline not in labels:
-        near = difflib.get_close_matches(baseline, labels, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"its values are {', '.join(map(repr, labels[:20]))}"
-        raise ValueError(f"--baseline {baseline!r} is not a value of {by!r}: {hint}")
-    return baseline
-
-
-def _compared(
-    baseline: str, a: NDArray[np.float64], base: Side, other: str, b: NDArray[np.float64], asked: Asked
-) -> Comparison:
+def by_blocks(pair: Pairing, asked: Asked, found: Curve) -> Comparison:
+    """Return a comparison by votes of blocks, whose curve is known."""
+    a, b = pair.baseline.values, pair.other.values
     level = {"contamination": asked.contamination, **asked.options}
     gap = _or_why(lambda: difference(a, b, **level))
     lift = _or_why(lambda: difference(a, b, relative=True, **level))
-    # The kernel's values lie between 0 and 1, so the assumption on the rows is not needed.
-    ranks = level | {"assume": None, "vote": "auto"}
-    superiority = _or_why(lambda: u_statistic(a, b, kernel="auc", **ranks))
-    try:
-        found = asked.curve([a, b], shown=False) if asked.evidence else curve([base, asked.side(b)], shown=False)
-        rows, sentence = found.stands, _sentence(found, baseline, other, gap, asked)
-    except ValueError as error:
-        why = in_options(str(error)).removesuffix(".")
+    clear = gap.low is None or gap.high is None or (gap.low > 0 if found.sign > 0 else gap.high < 0)
+    return _compared(pair, asked, gap, lift, found, settled=found.stands is not None and clear)
+
+
+def _compared(
+    pair: Pairing, asked: Asked, gap: Value, lift: Value, found: Curve | ValueError, *, settled: bool, note: str = ""
+) -> Comparison:
+    """Write a comparison."""
+    a, b = pair.baseline, pair.other
+    superiority = None
+    if not asked.more:
+        # The kernel's values lie between 0 and 1, so the assumption on the rows is not needed.
+        ranks = {"contamination": asked.contamination, **asked.options, "assume": None, "vote": "auto"}
+        superiority = _or_why(lambda: u_statistic(a.values, b.values, kernel="auc", **ranks))
+    if isinstance(found, ValueError):
+        why = in_options(str(found)).removesuffix(".")
         rows, sentence = None, f"It is unknown how many corrupt rows overturn this: {why}."
-    plain_a, plain_b = plain_mean(a), plain_mean(b)
-    plain = None if plain_a is None or plain_b is None else finite(plain_b - plain_a)
-    return Comparison(other, len(a), len(b), plain, gap, lift, superiority, rows, sentence)
+    else:
+        rows, sentence = found.stands, _sentence(found, a.label, b.label, gap, asked, settled=settled)
+    sizes = (len(a.rows), len(b.rows))
+    return Comparison(pair.segment, b.label, *sizes, pair.plain, gap, lift, superiority, rows, sentence, settled, note)
+
+
+def shared_notes(found: Sequence[Comparison]) -> list[str]:
+    """Return what adjusted comparisons rest on: the first note, where they differ by the coefficient alone."""
+    notes = list(dict.fromkeys(one.note for one in found if one.note))
+    return [f"{notes[0]} The other comparisons have coefficients of their own."] if len(notes) > 1 else notes
 
 
 def _or_why(estimate: Callable[[], RobustEstimate]) -> Value:
@@ -134,7 +155,7 @@ def _or_why(estimate: Callable[[], RobustEstimate]) -> Value:
         return Value.missing(error)
 
 
-def _sentence(found: Curve, baseline: str, other: str, gap: Value, asked: Asked) -> str:
+def _sentence(found: Curve, baseline: str, other: str, gap: Value, asked: Asked, *, settled: bool) -> str:
     """Return a sentence on how many corrupt rows the conclusion survives, with the names of the variants.
 
     If these are fewer than the interval `gap` allows for, the sentence says so.
@@ -147,9 +168,6 @@ def _sentence(found: Curve, baseline: str, other: str, gap: Value, asked: Asked)
     larger = found.sign > 0
     winner, loser = (other, baseline) if larger else (baseline, other)
     rows = f"{spaced(found.stands)} of the {spaced(found.n_rows)} rows"
-    settled = gap.low is None or gap.high is None or (gap.low > 0 if larger else gap.high < 0)
-    if asked.evidence:
-        settled = found.settled
     if settled and gap.estimate is not None:
         size = with_radius(abs(gap.estimate), gap.radius or 0.0)
         grounds = f" (if {found.premise})" if found.premise else ""

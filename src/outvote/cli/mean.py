@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from outvote.blocks.plan import GridPlan
 from outvote.cli.answer import Asked, Progress, Value, finite, plain_mean, silent
@@ -66,10 +70,12 @@ def means(
     levels: bool = False,
     progress: Progress = silent,
     estimate: Callable[..., RobustEstimate] = mean,
+    rows_of: Callable[[Group], NDArray[np.float64]] = lambda group: group.values,
 ) -> Means:
     """Estimate the mean of each group, plain and robust.
 
     If there is only one group and it has no answer, an error is raised; among several groups the line gives the reason.
+    `rows_of` says what is estimated of each group.
     """
     columns.check(asked.nan)
     lines: list[MeanLine] = []
@@ -77,21 +83,22 @@ def means(
     groups = columns.groups()
     for number, group in enumerate(groups, 1):
         progress(f"group {number} of {len(groups)}")
+        rows = rows_of(group)
         try:
-            found = estimate(group.values, asked.contamination, **asked.options)
+            found = estimate(rows, asked.contamination, **asked.options)
         except ValueError as error:
             if len(groups) == 1:
                 raise
-            lines.append(_no_mean(group, error))
+            lines.append(MeanLine(group.label, len(rows), plain_mean(rows), Value.missing(error), None, None, None, ""))
             continue
-        lines.append(_line(group.label, found, plain_mean(group.values)))
+        lines.append(_line(group.label, found, plain_mean(rows)))
         if levels:
             curve += _levels(group, asked)
     return Means(asked, source, columns.name, columns.keys, lines, curve)
 
 
 def means_by_id(files: Files, value: str, by: Sequence[str], row_id: str, asked: Asked) -> Means:
-    """Estimate the mean of each group from rows that stay in their files; a hash of the id determines the block."""
+    """Estimate the mean of each group from rows that stay in their files, whatever their order."""
     keys = [f"k{j}" for j in range(len(by))]
     group = f"GROUP BY {', '.join(keys)}" if keys else ""
     averages = files.table(
@@ -103,16 +110,34 @@ def means_by_id(files: Files, value: str, by: Sequence[str], row_id: str, asked:
     found = scanned.mean(value, by=list(by) or None, contamination=asked.contamination, **asked.options)
     if isinstance(found, RobustEstimate):
         return Means(asked, str(files), value, (), [_line((), found, plain[()])])
-    lines = []
-    for line in found.to_pylist():
-        label = tuple(str(line[key]) for key in by)
-        known = Value.checked(*(line[name] for name in ("estimate", "low", "high", "radius", "provenance", "note")))
-        if known.estimate is None:
-            lines.append(MeanLine(label, line["n"], plain[label], known, None, None, None, ""))
-            continue
-        count, vote = asked.count(line["n"]), asked.vote if asked.may_be_soft else "median"
-        lines.append(MeanLine(label, line["n"], plain[label], known, count, line["survives"], line["blocks"], vote))
+    lines = [_line_of_table(line, tuple(by), plain, asked) for line in _dicts(found)]
     return Means(asked, str(files), value, tuple(by), lines)
+
+
+def _dicts(table: Any) -> list[dict[str, Any]]:
+    """Return the lines of a pandas or Arrow table; what is missing is None."""
+    if hasattr(table, "to_pylist"):
+        lines: list[dict[str, Any]] = table.to_pylist()
+        return lines
+    return [{name: None if cell != cell else cell for name, cell in line.items()} for line in table.to_dict("records")]
+
+
+def _line_of_table(
+    line: Mapping[str, Any], by: tuple[str, ...], plain: Mapping[tuple[str, ...], float | None], asked: Asked
+) -> MeanLine:
+    """Return one group of a table by evidence, or by blocks."""
+    label, n_rows, estimate = tuple(str(line[key]) for key in by), int(line["n"]), line["estimate"]
+    radius = line.get("radius")
+    if radius is None and estimate is not None:
+        radius = max(estimate - line["low"], line["high"] - estimate)
+    known = Value.checked(estimate, line["low"], line["high"], radius, line["provenance"], line["note"] or "")
+    if known.estimate is None:
+        return MeanLine(label, n_rows, plain[label], known, None, None, None, "")
+    if "blocks" in line:
+        vote = asked.vote if asked.may_be_soft else "median"
+        return MeanLine(label, n_rows, plain[label], known, asked.count(n_rows), line["survives"], line["blocks"], vote)
+    known = replace(known, premise_sd=line["premise_sd"])
+    return MeanLine(label, n_rows, plain[label], known, line["corrupt"], line["corrupt"], None, "evidence")
 
 
 def _line(label: Label, found: RobustEstimate, plain: float | None) -> MeanLine:
@@ -124,12 +149,6 @@ def _line(label: Label, found: RobustEstimate, plain: float | None) -> MeanLine:
     survives = corrupt if found.certificate.levels else plan.withstands
     n_rows = plan.n_rows if isinstance(plan.n_rows, int) else sum(plan.n_rows)
     return MeanLine(label, n_rows, plain, Value.of(found), corrupt, survives, plan.n_blocks, plan.vote, found)
-
-
-def _no_mean(group: Group, error: Exception) -> MeanLine:
-    return MeanLine(
-        group.label, len(group.values), plain_mean(group.values), Value.missing(error), None, None, None, ""
-    )
 
 
 def _levels(group: Group, asked: Asked) -> list[Level]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -37,6 +38,40 @@ def read_options(
         nan=nan.value,
         seed=seed,
     )
+
+
+def with_metric(
+    asked: Asked,
+    ratio: str | None,
+    covariate: str | None,
+    coefficient: float | None,
+    unit: str | None,
+    simultaneous: bool,
+) -> Asked:
+    """Add what variants are compared by."""
+    found = replace(
+        asked, ratio=ratio, covariate=covariate, coefficient=coefficient, unit=unit, simultaneous=simultaneous
+    )
+    found.check_metric()
+    return found
+
+
+def distinct_columns(value: str, by: str | None, segments: list[str] | None, asked: Asked) -> tuple[str, ...]:
+    """Return the keys; refuse a column that has two parts, and options of variants without any."""
+    if by is None:
+        named = {"--ratio": asked.ratio, "--covariate": asked.covariate, "--unit": asked.unit, "--segment": segments}
+        for option, name in named.items():
+            if name:
+                raise ValueError(f"{option} is for variants: give their column by --by COLUMN")
+        return ()
+    parts = {"--value": value, "--by": by, "--ratio": asked.ratio, "--covariate": asked.covariate, "--unit": asked.unit}
+    seen: dict[str, str] = {}
+    for option, name in [*parts.items(), *(("--segment", one) for one in segments or ())]:
+        if name in seen:
+            raise ValueError(f"{option} {name} and {seen[name]} {name} are the same column: name another")
+        if name is not None:
+            seen[name] = option
+    return (by, *dict.fromkeys(segments or ()))
 
 
 def _amount(text: str) -> Any:

@@ -22,15 +22,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from outvote import __version__
-from outvote.cli.answer import Progress, Value
-from outvote.cli.compare import Comparisons
+from outvote.cli.answer import Asked, Progress, Value
+from outvote.cli.compare import Comparisons, shared_notes
 from outvote.cli.mean import Means
+from outvote.cli.monitor import Watched
 from outvote.cli.plan import Planned
 from outvote.cli.quantile import Quantiles
-from outvote.cli.suspects import OUT, Suspects
+from outvote.cli.suspects import Suspects
 from outvote.data.text import percent, rounded, share, spaced
+from outvote.estimate.suspects import OUT
 
-Answer = Means | Quantiles | Comparisons | Planned | Suspects
+Answer = Means | Quantiles | Comparisons | Planned | Suspects | Watched
 
 #: For each answer: its command, and the field whose lines CSV prints.
 _KINDS = {
@@ -39,6 +41,7 @@ _KINDS = {
     Comparisons: ("compare", "comparisons"),
     Planned: ("plan", "options"),
     Suspects: ("suspects", "suspects"),
+    Watched: ("monitor", "looks"),
 }
 #: The columns of CSV if there is no suspect.
 _SUSPECT = ("file", "row", "value", "text", "score")
@@ -102,6 +105,9 @@ def document(answer: Answer) -> dict[str, Any]:
         "nan": asked.nan,
         "seed": asked.seed,
     }
+    if isinstance(answer, Comparisons):
+        names = ("ratio", "covariate", "coefficient", "unit", "simultaneous")
+        about |= {name: getattr(asked, name) for name in names}
     if isinstance(answer, Means):  # the RobustEstimate objects are left out
         lines = [dataclasses.replace(line, found=None) for line in answer.groups]
         answer = dataclasses.replace(answer, groups=lines)
@@ -112,6 +118,8 @@ def document(answer: Answer) -> dict[str, Any]:
     for name in ("groups", "sensitivity", "suspects"):
         for line in body.get(name, ()):
             line["group"] = dict(zip(body["by"], line["group"], strict=True))
+    for line in body.get("comparisons", ()):
+        line["group"] = dict(zip(body["segments"], line.pop("segment"), strict=True))
     head = {"outvote": __version__, "command": _KINDS[type(answer)][0]}
     return _plain({**head, **about, **body, "complete": answer.complete})
 
@@ -189,6 +197,8 @@ def _parts(answer: Answer) -> list[Any]:
         return _quantiles(answer)
     if isinstance(answer, Comparisons):
         return _comparisons(answer)
+    if isinstance(answer, Watched):
+        return _watched(answer)
     return _planned(answer) if isinstance(answer, Planned) else _suspects(answer)
 
 
@@ -242,23 +252,62 @@ def _quantiles(answer: Quantiles) -> list[Any]:
 
 
 def _comparisons(answer: Comparisons) -> list[Any]:
-    parts: list[Any] = []
+    parts: list[Any] = [] if len(answer.comparisons) == 1 else [_verdicts(answer)]
+    asked = answer.asked
     for one in answer.comparisons:
-        sides = [f"{clean(one.other)} ({spaced(one.n_other)} rows)"]
-        sides.append(f"{clean(answer.baseline)} ({spaced(one.n_baseline)} rows)")
-        title = f"{clean(answer.value)}: {' against '.join(sides)}, {percent(answer.asked.confidence)} intervals"
+        sides = [f"{clean(one.other)} ({spaced(one.n_other)} {rows_of(asked)})"]
+        sides.append(f"{clean(answer.baseline)} ({spaced(one.n_baseline)} {rows_of(asked)})")
+        where = "".join(
+            f", {clean(name)} {clean(label or '')}" for name, label in zip(answer.segments, one.segment, strict=True)
+        )
+        what = f"{clean(metric_of(answer.value, asked))}: {' against '.join(sides)}{where}"
         table = _table(("", "plain", "robust", "low", "high", "provenance"), 1)
         table.add_row(
-            "difference of means",
+            "difference of ratios"
+            if asked.ratio
+            else "adjusted difference"
+            if asked.covariate
+            else "difference of means",
             rounded(one.plain, one.difference.radius),
             _text(rounded(one.difference.estimate, one.difference.radius), "bold"),
             *_ends(one.difference),
             _grounds(one.difference),
         )
         for name, value in (("relative lift", one.lift), ("probability of superiority", one.superiority)):
-            table.add_row(name, "", share(value.estimate), *map(share, (value.low, value.high)), _grounds(value))
+            if value is not None:
+                table.add_row(name, "", share(value.estimate), *map(share, (value.low, value.high)), _grounds(value))
+        title = f"{what}, {percent(asked.confidence)} intervals"
         parts += [*([""] if parts else []), title, table, clean(one.sentence, None)]
     return parts
+
+
+def metric_of(value: str, asked: Asked) -> str:
+    """Return what is compared, in a few words."""
+    if asked.ratio is not None:
+        return f"{value}/{asked.ratio}"
+    return f"{value} per {asked.unit}" if asked.unit is not None else value
+
+
+def rows_of(asked: Asked) -> str:
+    """Return what rows are."""
+    return "rows" if asked.unit is None else f"rows by {clean(asked.unit)}"
+
+
+def _verdicts(answer: Comparisons) -> Any:
+    """Return a table with a line for each comparison."""
+    table = _table(
+        [*answer.segments, answer.by, "difference", "low", "high", "lift", "tolerance", "settled"],
+        1 + len(answer.segments),
+    )
+    digits = min((one.difference.radius for one in answer.comparisons if one.difference.radius), default=None)
+    for one in answer.comparisons:
+        gap = one.difference
+        numbers = [rounded(number, digits) for number in (gap.estimate, gap.low, gap.high)]
+        table.add_row(
+            *map(_label, one.segment), _label(one.other), *numbers, share(one.lift.estimate),
+            spaced(one.tolerance), "yes" if one.settled else "no",
+        )  # fmt: skip
+    return table
 
 
 def _planned(answer: Planned) -> list[Any]:
@@ -293,10 +342,23 @@ def _planned(answer: Planned) -> list[Any]:
     return parts
 
 
+def _watched(answer: Watched) -> list[Any]:
+    what = f"mean of {clean(answer.value)}"
+    if answer.arms:
+        what = f"{clean(answer.value)}: mean of {clean(answer.arms[1])} less that of {clean(answer.arms[0])}"
+    title = f"{what}, {percent(answer.asked.confidence)} intervals that hold at every look"
+    table = _table((answer.time, "rows", answer.statistic, "low", "high", "decided"), 1)
+    for line in answer.looks:
+        value, words = line.value, {None: "", True: "true", False: "false"}
+        estimate = _text(rounded(value.estimate, value.radius), "bold")
+        table.add_row(_label(line.time), spaced(line.n), estimate, *_ends(value), words[line.decided])
+    return [title, table, clean(answer.sentence, None)]
+
+
 def _suspects(answer: Suspects) -> list[Any]:
     files = len({one.file for one in answer.suspects}) > 1
-    heads = [*(["file"] if files else []), *answer.by, "row", answer.value, "score"]
-    title = f"the most suspect of {spaced(answer.n)} rows, by how often their block is voted out"
+    heads = [*(["file"] if files else []), *answer.by, answer.asked.unit or "row", answer.value, "score"]
+    title = f"the most suspect of {spaced(answer.n)} {rows_of(answer.asked)}, by how often their block is voted out"
     table = _table(heads, len(answer.by) + files)
     for one in answer.suspects:
         value = _text(repr(clean(one.text))) if one.value is None else f"{one.value:.10g}"
@@ -323,11 +385,14 @@ def _remarks(answer: Answer, *, hints: bool) -> Iterator[str]:
             more = f" and {len(labels) - 3} more groups" if len(labels) > 3 else ""
             yield f"{'; '.join(labels[:3])}{more}: {note}" if answer.by else note
     elif isinstance(answer, Comparisons):
-        values = [value for one in answer.comparisons for value in (one.difference, one.lift, one.superiority)]
+        three = [value for one in answer.comparisons for value in (one.difference, one.lift, one.superiority)]
+        values = [value for value in three if value is not None]
         if answer.left_out:
-            yield f"{answer.left_out} rows have no {answer.by!r} and are left out"
+            named = " or ".join(repr(name) for name in (answer.by, *answer.segments))
+            yield f"{answer.left_out} rows have no {named} and are left out"
+        yield from shared_notes(answer.comparisons)
         yield from dict.fromkeys(value.note for value in values if value.note)
-        if hints and len(answer.comparisons) > 1:
+        if hints and len(answer.comparisons) > 1 and not answer.asked.simultaneous:
             yield "each interval holds with its own confidence, not all of them at once"
     elif isinstance(answer, Suspects):
         if answer.missing:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from outvote.cli.answer import Value
-from outvote.data.text import percent, rounded, spaced
+from outvote.data.text import percent, rounded, spaced, spaced_count
 from outvote.estimate.curve import Curve
 
 NO_INTERVAL = "There is no interval: this many corrupt rows could outvote the good ones."
@@ -39,6 +39,11 @@ class Finding(ABC):
     @abstractmethod
     def title(self) -> str:
         """The title of the finding."""
+
+    @property
+    def heading(self) -> str:
+        """The title above the finding; labels are not capitalised."""
+        return self.title
 
     @property
     @abstractmethod
@@ -93,7 +98,8 @@ class Finding(ABC):
                 f"It takes more than {spaced(one.stands)} corrupt rows ({share}), wherever they are, to overturn this."
             )
         claim = self.claim(one.sign)
-        few = f"at most {spaced(one.stands)} rows ({share}) are" if one.stands else "no row is"
+        few = f"at most {spaced_count(one.stands, 'row')} ({share}) {'is' if one.stands == 1 else 'are'}"
+        few = few if one.stands else "no row is"
         return f"{claim} if {few} corrupt."
 
     def said(self, count: int) -> str:
@@ -101,18 +107,24 @@ class Finding(ABC):
         value, sign = value_at(self.curve, count)
         if not value.bounded:
             return NO_INTERVAL
-        text = self.between(value, sign)
-        return f"{text[:1].upper()}{text[1:]}."
+        return f"{self.between(value, sign)}."
 
 
 @dataclass(frozen=True)
 class DifferenceFinding(Finding):
+    """What is found of a variant compared with the baseline; `name` is what they are compared by."""
+
     baseline: str
     other: str
+    segment: str = ""
 
     @property
     def title(self) -> str:
-        return f"{self.other} against {self.baseline}"
+        return f"{self.other} against {self.baseline}{self._where}"
+
+    @property
+    def _where(self) -> str:
+        return f" in {self.segment}" if self.segment else ""
 
     @property
     def subject(self) -> str:
@@ -123,10 +135,10 @@ class DifferenceFinding(Finding):
 
     def claim(self, sign: int) -> str:
         sides = (self.other, self.baseline) if sign > 0 else (self.baseline, self.other)
-        return f"{sides[0]} has a larger mean {self.name} than {sides[1]}"
+        return f"{sides[0]} has a larger {self.name} than {sides[1]}{self._where}"
 
     def open(self) -> str:
-        return f"whether {self.other} or {self.baseline} has the larger mean {self.name}"
+        return f"whether {self.other} or {self.baseline} has the larger {self.name}{self._where}"
 
     def between(self, value: Value, sign: int) -> str:
         turned = sign or 1
@@ -138,12 +150,21 @@ class DifferenceFinding(Finding):
             return f"by {best} ({interval})"
         return f"{self.subject} is {best} ({interval})"
 
+    def said(self, count: int) -> str:
+        """Return the number with its interval in a sentence, if `count` rows are corrupt."""
+        text = super().said(count)
+        return f"B{text[1:]}" if text.startswith("by ") else text
+
 
 @dataclass(frozen=True)
 class MeanFinding(Finding):
     @property
     def title(self) -> str:
         return f"the mean of {self.name}"
+
+    @property
+    def heading(self) -> str:
+        return f"The mean of {self.name}"
 
     @property
     def subject(self) -> str:
@@ -162,11 +183,16 @@ class MeanFinding(Finding):
         best, low, high = (rounded(n, value.radius) for n in (value.estimate, value.low, value.high))
         return f"{self.subject} is {best} ({percent(self.confidence)} interval {low} to {high})"
 
+    def said(self, count: int) -> str:
+        """Return the number with its interval in a sentence, if `count` rows are corrupt."""
+        text = super().said(count)
+        return f"I{text[1:]}" if text.startswith("it ") else text
+
 
 def question(findings: Sequence[Finding]) -> str:
     first = findings[0]
     if isinstance(first, DifferenceFinding):
         if len(findings) == 1:
-            return f"Is the mean {first.name} of {first.other} larger than that of {first.baseline}?"
-        return f"Which have a larger mean {first.name} than {first.baseline}?"
+            return f"Is the {first.name} of {first.other} larger than that of {first.baseline}?"
+        return f"Which have a larger {first.name} than {first.baseline}?"
     return f"What is the mean of {first.name}, and is it above {first.curve.bound:g}?"

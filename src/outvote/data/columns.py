@@ -1,10 +1,10 @@
-"""One column of numbers from files, in memory, with the keys that tell its rows apart."""
+"""Columns of numbers from files, in memory, with the keys that tell their rows apart."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +23,11 @@ Label = tuple[str | None, ...]
 
 
 class Unreadable(NamedTuple):
-    """A cell that should be a number and is not."""
+    """A cell that should be a number and is not, and the name of its column if that is not the first."""
 
     row: int
     text: str
+    column: str = ""
 
 
 class Group(NamedTuple):
@@ -39,7 +40,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """One column of numbers, and the keys that tell its rows apart.
+    """A column of numbers, perhaps others beside it, and the keys that tell its rows apart.
 
     Attributes
     ----------
@@ -59,6 +60,12 @@ class Columns:
         The group of each row.
     files : list of (str, int)
         Where the rows come from, and how many from each.
+    more : dict of ndarray
+        Other columns of numbers.
+    owners : tuple of list and ndarray, or None
+        All users, and the number of the one that each row belongs to.
+    users : list of str or None
+        The user of each row, if rows were added up.
     """
 
     name: str
@@ -69,9 +76,14 @@ class Columns:
     labels: list[Label]
     codes: NDArray[np.intp]
     files: list[tuple[str, int]]
+    more: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    owners: tuple[list[str], NDArray[np.intp]] | None = None
+    users: list[str] | None = None
 
-    def place(self, row: int) -> tuple[str, int]:
-        """Return the file of a row, and its number there: 1 is the first row of data."""
+    def place(self, row: int) -> tuple[str, int | str]:
+        """Return the file of a row, and its number there, 1 for the first row of data; or the user."""
+        if self.users is not None:
+            return "", self.users[row]
         for file, n_rows in self.files:
             if row < n_rows:
                 return file, row + 1
@@ -81,21 +93,56 @@ class Columns:
     def check(self, nan_policy: NanPolicy, *, infinite: bool = False) -> None:
         """Refuse cells that hold no number, unless the policy says what they are; infinite cells may be values."""
         if self.unreadable and nan_policy != "corrupt":
-            refuse_text(self.name, *self.place(self.unreadable[0].row), self.unreadable[0].text, self.n_unreadable)
-        endless = np.flatnonzero(np.isinf(self.values))
-        if len(endless) and nan_policy != "corrupt" and not infinite:
-            file, row = self.place(int(endless[0]))
-            raise ValueError(
-                f"{self.name!r} is infinite in {len(endless)} of {len(self.values)} rows (the first is row {row} of "
-                f"{file}): nan_policy='corrupt' counts them as corrupt"
-            )
-        missing = np.flatnonzero(np.isnan(self.values))
-        if len(missing) and nan_policy == "raise":
-            file, row = self.place(int(missing[0]))
-            raise ValueError(
-                f"{self.name!r} has no value in {len(missing)} of {len(self.values)} rows (the first is row {row} of "
-                f"{file}): nan_policy='omit' leaves them out, nan_policy='corrupt' counts them as corrupt"
-            )
+            first = self.unreadable[0]
+            refuse_text(first.column or self.name, *self.place(first.row), first.text, self.n_unreadable)
+        for name, values in {self.name: self.values, **self.more}.items():
+            endless = np.flatnonzero(np.isinf(values))
+            if len(endless) and nan_policy != "corrupt" and not infinite:
+                file, row = self.place(int(endless[0]))
+                raise ValueError(
+                    f"{name!r} is infinite in {len(endless)} of {len(values)} rows (the first is row {row} of "
+                    f"{file}): nan_policy='corrupt' counts them as corrupt"
+                )
+            missing = np.flatnonzero(np.isnan(values))
+            if len(missing) and nan_policy == "raise":
+                file, row = self.place(int(missing[0]))
+                raise ValueError(
+                    f"{name!r} has no value in {len(missing)} of {len(values)} rows (the first is row {row} of "
+                    f"{file}): nan_policy='omit' leaves them out, nan_policy='corrupt' counts them as corrupt"
+                )
+
+    def added_up(self, once: str | None = None) -> Columns:
+        """Add up the rows of each user in each group; one with NaN in a row has NaN. Without users all stays as it is.
+
+        The column `once` is taken once if it is the same in all rows of each user: then it speaks of the user, and not
+        of the rows, whose number the arms may have changed.
+        """
+        if self.owners is None:
+            return self
+        users, numbers = self.owners
+        pairs, which = np.unique(self.codes * len(users) + numbers, return_inverse=True)
+        order = np.argsort(which, kind="stable")
+        starts = np.flatnonzero(np.diff(which[order], prepend=-1))
+        gaps = np.logical_or.reduce([np.isnan(rows) for rows in (self.values, *self.more.values())])
+        bad = np.logical_or.reduceat(gaps[order], starts)
+
+        def total(name: str, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+            mine = rows[order]
+            found = np.add.reduceat(mine, starts)
+            if name == once:
+                least, most = np.minimum.reduceat(mine, starts), np.maximum.reduceat(mine, starts)
+                found = least if np.array_equal(least, most, equal_nan=True) else found
+            return np.where(bad, np.nan, found)
+
+        return replace(
+            self,
+            values=total(self.name, self.values),
+            unreadable=[cell._replace(row=int(which[cell.row])) for cell in self.unreadable],
+            codes=pairs // len(users),
+            more={name: total(name, rows) for name, rows in self.more.items()},
+            owners=None,
+            users=[users[pair % len(users)] for pair in pairs.tolist()],
+        )
 
     def groups(self) -> list[Group]:
         """Return the rows of each group, in their order."""
@@ -109,33 +156,53 @@ class Columns:
         ]
 
 
-def read_columns(files: Files, value: str, by: Sequence[str] = ()) -> Columns:
-    """Read a column of numbers, and keys, into memory: 8 bytes a row, and the text of the keys."""
-    table = files.table(files.select([value], by))
+def read_columns(
+    files: Files,
+    value: str,
+    by: Sequence[str] = (),
+    *,
+    more: Sequence[str] = (),
+    unit: str | None = None,
+) -> Columns:
+    """Read columns of numbers, and keys, into memory: 8 bytes a row and column, and the text of the keys.
+
+    `unit` is the column of the users, whose rows `Columns.added_up` adds up.
+    """
+    numbers = (value, *more)
+    table = files.table(files.select(numbers, (*by, *([] if unit is None else [unit]))))
     if not table.num_rows:
         raise ValueError(f"{files} has no rows")
     place = np.lexsort((_array(table["n"]), _array(table["file"])))  # DuckDB promises no order
     if not np.array_equal(place, np.arange(len(place))):
         table = table.take(place)
-    texts = table["r0"].combine_chunks()
-    values = np.asarray(_array(table["v0"]), dtype=np.float64)
-    if np.isnan(values).all():
-        refuse_all_text(value, next((text.as_py() for text in texts if text.is_valid), None), str(files))
-    rows = np.empty(0, dtype=np.intp)
-    if texts.null_count < len(texts):
-        rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
+    values, cells = {}, list[Unreadable]()
+    for j, name in enumerate(numbers):
+        texts = table[f"r{j}"].combine_chunks()
+        values[name] = np.asarray(_array(table[f"v{j}"]), dtype=np.float64)
+        if np.isnan(values[name]).all():
+            refuse_all_text(name, next((text.as_py() for text in texts if text.is_valid), None), str(files))
+        if texts.null_count < len(texts):
+            rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
+            cells += [Unreadable(int(row), texts[int(row)].as_py(), name if j else "") for row in rows]
     labels, codes = _grouped([table[f"k{j}"].combine_chunks() for j in range(len(by))], table.num_rows)
     counts = np.bincount(_array(table["file"]), minlength=len(files.paths)).tolist()
-    return Columns(
+    found = Columns(
         name=value,
-        values=values,
-        unreadable=[Unreadable(int(row), texts[int(row)].as_py()) for row in rows[:_KEPT]],
-        n_unreadable=len(rows),
+        values=values.pop(value),
+        unreadable=cells[:_KEPT],
+        n_unreadable=len(cells),
         keys=tuple(by),
         labels=labels,
         codes=codes,
         files=[(files.shown(path), count) for path, count in zip(files.paths, counts, strict=True)],
+        more=values,
     )
+    if unit is None:
+        return found
+    users, numbered = _grouped([table[f"k{len(by)}"].combine_chunks()], table.num_rows)
+    if (None,) in users:
+        raise ValueError(f"unit={unit!r} is empty in some rows: every row needs a user")
+    return replace(found, owners=([str(label[0]) for label in users], numbered))
 
 
 def _array(column: Any) -> NDArray[Any]:
@@ -143,7 +210,7 @@ def _array(column: Any) -> NDArray[Any]:
     return column.to_numpy() if column.null_count else np.from_dlpack(column.combine_chunks())
 
 
-def refuse_text(name: str, file: str, row: int, text: str, count: int) -> None:
+def refuse_text(name: str, file: str, row: int | str, text: str, count: int) -> None:
     """Say which cell is not a number, and what to do about it."""
     others = f" (and {count - 1} more)" if count > 1 else ""
     raise ValueError(

@@ -306,6 +306,13 @@ class Files:
         """Whether keys are the text of a file rather than values of a type."""
         return self.kind in ("csv", "tsv", "jsonl")
 
+    def may_hold_text(self, names: Sequence[str]) -> bool:
+        """Return whether cells of some columns may hold text instead of numbers, in any of the files."""
+        if self.kind != "parquet":
+            return True
+        kinds = (self._schema(number).get(name, "") for number in range(len(self.paths)) for name in names)
+        return not all(map(is_number, kinds))
+
     def _key(self, name: str) -> str:
         column = quoted(name)
         return f"nullif(CAST({column} AS VARCHAR), '')" if self.keys_are_text else column

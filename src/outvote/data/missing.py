@@ -70,19 +70,21 @@ def screen(rows: NDArray[Any], nan_policy: NanPolicy, n_corrupt: int, name: str)
     missing = to_host(xp.any(xp.isnan(rows), axis=columns))
     if nan_policy == "raise" or (nan_policy == "omit" and (bad & ~missing).any()):
         what = bad if nan_policy == "raise" else bad & ~missing
-        first = int(np.flatnonzero(what)[0])
-        kinds = "NaN or infinite values" if nan_policy == "raise" else "infinite values, which are not missing,"
-        options = "nan_policy='corrupt' counts such rows as corrupt"
-        if nan_policy == "raise":
-            options += ", nan_policy='omit' leaves out rows with NaN"
-        raise ValueError(
-            f"{name} has {kinds} in {int(what.sum())} of {len(rows)} rows (the first is row {first}): {options}"
-        )
+        raise refusal(nan_policy, int(what.sum()), len(rows), int(np.flatnonzero(what)[0]), name)
     if nan_policy == "corrupt":
         return neutralise(rows, bad, n_corrupt, f"{name} has NaN or infinite values"), int(bad.sum())
     kept = rows_of(rows, np.flatnonzero(~bad))
     check_rows(len(kept), f"{name} without its rows with NaN")
     return kept, int(bad.sum())
+
+
+def refusal(nan_policy: NanPolicy, count: int, n_rows: int, first: int, name: str) -> ValueError:
+    """Return the error for rows that the NaN policy refuses: their number, and where the first one is."""
+    kinds = "NaN or infinite values" if nan_policy == "raise" else "infinite values, which are not missing,"
+    options = "nan_policy='corrupt' counts such rows as corrupt"
+    if nan_policy == "raise":
+        options += ", nan_policy='omit' leaves out rows with NaN"
+    return ValueError(f"{name} has {kinds} in {count} of {n_rows} rows (the first is row {first}): {options}")
 
 
 def neutralise(rows: NDArray[Any], bad: NDArray[np.bool_], n_corrupt: int, what: str) -> NDArray[Any]:

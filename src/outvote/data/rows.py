@@ -71,9 +71,11 @@ def read_sample(x: Any, name: str, *, stay: bool = False, booleans: bool = False
     """
     values, names = read(x, name, stay=stay)
     if values.ndim > 2:
-        raise ValueError(f"{name} has shape {values.shape}: a sample is 1-D (numbers) or 2-D (one vector per row)")
+        raise ValueError(
+            f"{name} has shape {tuple(values.shape)}: a sample is 1-D (numbers) or 2-D (one vector per row)"
+        )
     if values.ndim == 2 and not values.shape[1]:
-        raise ValueError(f"{name} has shape {values.shape}: its rows are empty")
+        raise ValueError(f"{name} has shape {tuple(values.shape)}: its rows are empty")
     check_rows(len(values), name)
     return Rows(values if booleans and values.dtype == bool else _as_floats(values), names)
 

@@ -32,8 +32,12 @@ def rounded(value: float | None, radius: float | None) -> str:
     if value is None:
         return "–"
     if radius is None or not 1e-11 < radius < 1e12 or abs(value) >= 1e12:
-        return f"{value:.5g}"
-    text = f"{value:.{max(0, 1 - math.floor(math.log10(radius)))}f}"
+        return _unsigned_zero(f"{value:.5g}")
+    return _unsigned_zero(f"{value:.{max(0, 1 - math.floor(math.log10(radius)))}f}")
+
+
+def _unsigned_zero(text: str) -> str:
+    """Return a number as text without the sign of zero."""
     return text.removeprefix("-") if not text.strip("-0.") else text
 
 
@@ -54,8 +58,14 @@ def percent(confidence: float, log_delta: float | None = None) -> str:
 
 
 def share(value: float | None) -> str:
-    """Write a share as a percentage with one digit after the point; a dash for none."""
-    return "–" if value is None else f"{100 * value:.1f} %"
+    """Write a share as a percentage with one digit after the point; a dash for none.
+
+    Examples
+    --------
+    >>> share(0.1234), share(-0.0001), share(None)
+    ('12.3 %', '0.0 %', '–')
+    """
+    return "–" if value is None else f"{_unsigned_zero(f'{100 * value:.1f}')} %"
 
 
 def spaced(number: float | None) -> str:

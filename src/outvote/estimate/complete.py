@@ -17,9 +17,10 @@ from outvote.certificate import Certificate
 from outvote.contamination import Contamination
 from outvote.data.missing import ContradictionError, check_certain
 from outvote.estimate.evidence import OrderedTable, mean_by_evidence
-from outvote.estimate.ordered import MANY_ROWS, Ordered, counted_in_bins, without_bad_rows
+from outvote.estimate.ordered import MANY_ROWS, Ordered, counted_in_bins
 from outvote.estimate.request import Assumed, Request, distinct
 from outvote.estimate.result import WITHOUT_BLOCKS, Interval, RobustEstimate, shaped
+from outvote.estimate.screened import without_bad_rows
 from outvote.kernels import Kernel
 from outvote.kernels.deletions import extremes, matched_values
 from outvote.kernels.tuples import ArrayFunction
@@ -217,7 +218,7 @@ def u_statistic_by_evidence(samples: KernelRows, request: Request, terms: Terms)
         values = list(matched_values(function, kernel.degrees, rows, samples.bad, _MATCHINGS))
         column = OrderedTuples(values[0], np.empty(0, dtype=np.intp), 0, n_tuples, tuple(values))
         known = replace(assume, zetas=None) if isinstance(assume, FiniteVariance) else assume  # those of tuples
-        found.append(mean_by_evidence(OrderedTable.of(column, known), asked, terms))
+        found.append(mean_by_evidence(OrderedTable.of([column], (known,)), asked, terms))
     sizes = tuple(len(sample) for sample in samples.rows)
     several = len(counts) > 1
     reason = _TUPLES.format(tuples=n_tuples, corrupt=touched)

@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions import Assumption, Bounded, FiniteKurtosis, Symmetric
+from outvote.assumptions import Assumption, Bounded, BoundedRatio, FiniteKurtosis, Symmetric
 from outvote.blocks.plan import RowPlan
 from outvote.certificate import Certificate, Provenance
 from outvote.data.missing import ContradictionError, NanPolicy, check_certain
 from outvote.data.rows import Rows
-from outvote.data.tensors import to_host
 from outvote.data.text import count
 from outvote.estimate.levels import Brief
-from outvote.estimate.ordered import Ordered, Screened, is_bounded, plain_average, without_bad_rows, wrong_values
+from outvote.estimate.ordered import Ordered, plain_average
 from outvote.estimate.request import Assumed, Request, distinct
-from outvote.estimate.result import WITHOUT_BLOCKS, Histogram, Interval, RobustEstimate, shaped
+from outvote.estimate.result import WITHOUT_BLOCKS, Histogram, Interval, RobustEstimate, drawn_later, shaped
+from outvote.estimate.screened import Screened, is_bounded, without_bad_rows
 from outvote.votes import Ballot, Terms, ballot
 from outvote.votes.evidence import (
+    BinnedRows,
     EvidenceInterval,
     SortedRows,
     Tally,
+    bounded_ratio_interval,
     contradicts,
     declared_interval,
     free_interval,
     premise_factor,
     premise_interval,
     premise_intervals,
+    premise_levels,
     proportion_interval,
     scale_of,
     symmetric_interval,
@@ -47,7 +51,7 @@ NO_SCALE = (
     "The rows nearest the median are all equal, so nothing can be read off them: say what is known of the clean rows, "
     "Proportion() for rows of 0 and 1, Bounded(low, high) or FiniteVariance(sd)."
 )
-_FEW_SYMMETRIC = "There are too few rows, or too many may be corrupt, to bound the mean at this confidence."
+_TOO_FEW = "There are too few rows, or too many may be corrupt, to bound the mean at this confidence."
 HINT = "These rows are all 0 or 1: if that is by definition, assume=Proportion() gives an exact interval."
 _FEW_ROWS = "There are too few rows to bound the sd of clean rows by their kurtosis: give sd, too."
 
@@ -69,7 +73,7 @@ class _Found:
     plain: float
     vote: str = "evidence"
     note: str = ""
-    picture: Histogram | None = None
+    picture: Callable[[], Histogram] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,40 +83,42 @@ class OrderedTable:
     Attributes
     ----------
     read : Screened or None
-        The rows; None if the only column is in order.
+        The rows; None if the columns are in order.
     shape : tuple of int
         Shape of the columns.
     names : tuple of str or None
         Their names.
     assumed : tuple of Assumption or None
         What is known of each.
-    ready : Ordered or None
-        The only column, if it is in order.
+    ready : sequence of Ordered
+        The columns, if they are in order.
     """
 
     read: Screened | None
     shape: tuple[int, ...]
     names: tuple[str, ...] | None
     assumed: Assumed
-    ready: Ordered | None = None
+    ready: Sequence[Ordered] = ()
     _premises: dict[tuple[int, int, Terms], tuple[float, EvidenceInterval]] = field(default_factory=dict)
 
     @classmethod
     def of_sample(cls, sample: Rows, assumed: Assumed, nan_policy: NanPolicy) -> OrderedTable:
         """Apply the NaN policy."""
-        table = to_host(sample.values).reshape(len(sample.values), -1)
+        table = sample.values.reshape(len(sample.values), -1)
         read = without_bad_rows(table, nan_policy, "x", counting=not any(map(is_bounded, assumed)))
         return cls(read, tuple(sample.values.shape[1:]), sample.names, assumed)
 
     @classmethod
-    def of(cls, column: Ordered, assume: Assumption | None) -> OrderedTable:
-        """Return the table of one column that is in order."""
-        return cls(None, (), None, (assume,), column)
+    def of(
+        cls, columns: Sequence[Ordered], assumed: Assumed, shape: tuple[int, ...] = (), names: Any = None
+    ) -> OrderedTable:
+        """Return the table of columns that are in order, of a single one by default."""
+        return cls(None, shape, names, assumed, columns)
 
     @property
     def n_rows(self) -> int:
         """How many rows there are."""
-        return self.column(0).n_rows if self.read is None else len(self.read.table)
+        return self.column(0).n_rows if self.read is None else self.read.n_rows
 
     @property
     def n_bad(self) -> int:
@@ -125,9 +131,11 @@ class OrderedTable:
 
     @cached_property
     def _only(self) -> Ordered:
-        return self.ready or self._column(0)
+        return self._column(0)
 
     def _column(self, j: int) -> Ordered:
+        if self.ready:
+            return self.ready[j]
         assert self.read is not None
         return self.read.column(j, self.assumed[j])
 
@@ -146,6 +154,18 @@ class OrderedTable:
             sds = [premise_factor(one.n_corrupt / one.n_rows) * one.central_sd() for one in rows]
             pairs = zip(keys, sds, premise_intervals(rows, sds, terms), strict=True)
             self._premises.update({key: (sd, one) for key, sd, one in pairs if not one.empty})
+
+    def prepare_levels(self, counts: Sequence[int], terms: Terms) -> None:
+        """Work out at once, for several numbers of corrupt rows of the only column, what `premise` returns."""
+        column = self.column(0)
+        counts = [m for m in counts if m >= column.n_found and column.size(m - column.n_found) == 1]
+        if self.shape or self.assumed[0] is not None or terms.adversary == "adaptive" or not counts:
+            return
+        rows, terms = column.rows(counts[0], adaptive=False), terms.two_sided
+        if isinstance(rows, BinnedRows):
+            sds = [premise_factor(m / rows.n_rows) * rows.allowing(m).central_sd() for m in counts]
+            known = zip(counts, sds, premise_levels(rows, counts, sds, terms), strict=True)
+            self._premises.update({(0, m, terms): (sd, one) for m, sd, one in known if one and not one.empty})
 
     def premise(self, j: int, rows: SortedRows, terms: Terms) -> tuple[float, EvidenceInterval]:
         """Return what `premise_of` does for a column."""
@@ -170,6 +190,10 @@ class MeanByEvidence:
     def __call__(self, request: Request) -> RobustEstimate:
         """Estimate for a known contamination."""
         return mean_by_evidence(self._ordered, request, request.terms.shared(self._parts))
+
+    def prepare(self, request: Request, counts: Sequence[int]) -> None:
+        """Work out at once what estimates for several numbers of corrupt rows have in common."""
+        self._ordered.prepare_levels(counts, request.terms.shared(self._parts))
 
     def brief(self, request: Request) -> Brief:
         """Return the numbers alone, of a single column."""
@@ -219,7 +243,7 @@ def _mean_of_column(
     picture: bool,
 ) -> _Found:
     adaptive, n_found = terms.adversary == "adaptive", ordered.n_found
-    check_certain(n_found, n_corrupt, ordered.n_rows, f"x has {wrong_values(ordered, assume)}")
+    check_certain(n_found, n_corrupt, ordered.n_rows, f"x has {ordered.wrong_values(assume)}")
     plain, size = ordered.plain, ordered.size(n_corrupt - n_found)
     if size != 1 and not isinstance(assume, Bounded):  # squares would overflow, or vanish
         known = None if assume is None else assume.scaled(1 / size)
@@ -237,11 +261,15 @@ def _mean_of_column(
         provenance, note = ("certified", "") if math.isfinite(ends) else ("none", _FEW_ROWS)
     elif isinstance(rows, Tally):
         found = proportion_interval(rows, terms)
+    elif isinstance(assume, BoundedRatio):
+        found = bounded_ratio_interval(rows, assume, terms)
+        bounded = math.isfinite(found.low) and math.isfinite(found.high)
+        provenance, note = ("certified", "") if bounded else ("none", _TOO_FEW)
     elif isinstance(assume, Symmetric):
         found, vote = symmetric_interval(rows, terms)
         bounded = math.isfinite(found.low) or math.isfinite(found.high)
-        provenance, note = ("certified", "") if bounded else ("none", _FEW_SYMMETRIC)
-    elif n_corrupt == 0 and request.vote == "auto" and not isinstance(assume, Bounded) and ordered.has_rows:
+        provenance, note = ("certified", "") if bounded else ("none", _TOO_FEW)
+    elif n_corrupt == 0 and request.vote == "auto" and not isinstance(assume, Bounded) and rows.has_values:
         found, vote = _fixed(ordered.values, assume, terms)
     else:
         found = declared_interval(rows, assume, terms)
@@ -316,7 +344,7 @@ def _written(
     )
     if not np.isfinite(estimates).all():
         raise ValueError("the mean is too large for a float: divide the rows by a power of ten first")
-    certificate = _certificate(found, ordered.assumed, request, terms, lows, highs, estimates, sds, shape)
+    certificate = _certificate(found, request, terms, lows, highs, estimates, sds, ordered)
     n_rows, n_corrupt = counts
     votes = {one.vote for one in found}
     return RobustEstimate(
@@ -336,28 +364,28 @@ def _written(
         alternative=terms.alternative,
         detail=detail,
         plain_mean=shaped(np.array([one.plain for one in found]), shape),
-        pictures=tuple(one.picture for one in found if one.picture is not None),
+        pictures=drawn_later([one.picture for one in found if one.picture is not None]),
     )
 
 
 def _certificate(
     found: list[_Found],
-    assumed: Assumed,
     request: Request,
     terms: Terms,
     lows: Floats,
     highs: Floats,
     estimates: Floats,
     sds: Floats,
-    shape: tuple[int, ...],
+    ordered: OrderedTable,
 ) -> Certificate:
     """Write the certificate of all columns; it is as strong as the weakest one that has an interval."""
     kinds = {one.provenance for one in found}
     provenance: Provenance = "none" if kinds == {"none"} else "conditional" if "conditional" in kinds else "certified"
     sides = {"less": [highs - estimates], "greater": [estimates - lows]}
     radius = np.max(sides.get(terms.alternative, [estimates - lows, highs - estimates]), axis=0)
-    known = distinct(assumed)
-    conditional = provenance == "conditional"
+    shape, assumed = ordered.shape, ordered.assumed
+    known, conditional = distinct(assumed), provenance == "conditional"
+    subject = ordered.column(0).subject if len(assumed) == 1 else "the clean rows' sd"
     return Certificate(
         radius=shaped(radius, shape),
         provenance=provenance,
@@ -368,16 +396,16 @@ def _certificate(
         statement="evidence that survives the removal of its strongest witnesses",
         note=" ".join(dict.fromkeys(one.note for one in found if one.note)),
         alternative=terms.alternative,
-        premise=premise_of_columns(sds) if conditional else "",
+        premise=premise_of_columns(sds, subject) if conditional else "",
         premise_sd=shaped(sds, shape) if conditional else math.nan,
     )
 
 
-def premise_of_columns(sds: Floats) -> str:
+def premise_of_columns(sds: Floats, subject: str = "the clean rows' sd") -> str:
     """Say in words what the sds of the clean rows are at most; those of several samples are rows of `sds`."""
     known = sds[np.isfinite(sds)]
     ends = " to ".join(dict.fromkeys(f"{end:.3g}" for end in (known.min(), known.max())))
-    return f"the clean rows' sd is at most {ends}" + (" (one for each column)" if sds.shape[-1] > 1 else "")
+    return f"{subject} is at most {ends}" + (" (one for each column)" if sds.shape[-1] > 1 else "")
 
 
 def _reason(found: list[_Found], provenance: Provenance, n_corrupt: int) -> str:

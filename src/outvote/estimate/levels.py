@@ -67,6 +67,8 @@ def estimate_levels(
     """
     found, contradiction = {}, None
     brief = getattr(run, "brief", None) or (lambda asked: Brief.of(run(asked)))
+    if prepare := getattr(run, "prepare", None):
+        prepare(request.at(levels[0], log_delta), levels)
     for level in levels:
         try:
             found[level] = brief(request.at(level, log_delta))

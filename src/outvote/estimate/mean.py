@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,10 +18,11 @@ from outvote.data.rows import Rows, read_columns
 from outvote.estimate.block_values import block_means, deal_mean, within_bounds
 from outvote.estimate.evidence import MeanByEvidence, OrderedTable
 from outvote.estimate.levels import agree
-from outvote.estimate.ordered import implied
+from outvote.estimate.ratios import ratio_assumptions, read_ratios
 from outvote.estimate.request import Allowed, Assumed, NBlocks, Request, distinct, per_column
 from outvote.estimate.result import RobustEstimate, placed_like
 from outvote.estimate.scales import SpreadOfRows
+from outvote.estimate.screened import implied
 from outvote.estimate.summary import BlockSummary, RowSummary, conclude_summary
 from outvote.estimate.voting import Part, Voted, conclude
 from outvote.estimate.voting import vote as let_vote
@@ -44,14 +46,16 @@ def mean(
     simultaneous: bool = False,
     weights: None = None,
     max_contamination: float | Contamination = 0.1,
+    ratio: bool = False,
 ) -> RobustEstimate:
     """Estimate a mean that part of the rows may not move, and say how far off it can be.
 
     Parameters
     ----------
     x : array-like, Series, DataFrame, torch tensor or RowSummary
-        The rows, or a summary of them. It is not modified. With votes of blocks a tensor stays on its device, and so
-        do the block values; else it is copied to the host.
+        The rows, or a summary of them. It is not modified. A tensor stays on its device, where its rows are counted in
+        bins, if there are 8192 or more; with votes of blocks the block values stay there, too. `Symmetric`,
+        `FiniteKurtosis` without an sd, and a known scale without corrupt rows need a copy of the rows on the host.
     contamination : float, int, Contamination or "auto"
         How many rows may be corrupt: a fraction of them, or a count; "auto" leaves it open up to `max_contamination`,
         and takes what the levels up to there agree on.
@@ -89,6 +93,8 @@ def mean(
         Not supported: a weighted row could outvote its block.
     max_contamination : float or Contamination
         For ``contamination="auto"``: the largest share of rows that may be corrupt (and by whom).
+    ratio : bool
+        Whether rows are pairs (denominator, numerator), and the ratio of their means is asked for, as in `difference`.
 
     Returns
     -------
@@ -127,6 +133,8 @@ def mean(
         remainder=remainder, nan_policy=nan_policy, alternative=alternative, rng=rng,
         max_contamination=max_contamination,
     )  # fmt: skip
+    if ratio:
+        return _mean_ratio(x, assume, request, axis)
     if isinstance(x, RowSummary):
         return agree(request, [x.n_rows], mean_of_summary(x, assume, request))
     sample = read_columns(x, "x", axis, stay=partition != "hash", flatten=True)
@@ -136,12 +144,37 @@ def mean(
     return placed_like(found, x)
 
 
+def _mean_ratio(x: Any, assume: Any, request: Request, axis: Any) -> RobustEstimate:
+    """Estimate the ratio of the means of two columns."""
+    if not request.evidence or isinstance(x, RowSummary) or axis != 0:
+        raise ValueError(
+            "ratio=True goes by evidence, of rows (denominator, numerator): leave out vote, n_blocks, partition, "
+            "remainder and axis"
+        )
+    (known,) = ratio_assumptions(assume, 1)
+    rows = read_ratios(x, "x", known, request.nan_policy)
+    found = agree(request, [rows.n_rows], MeanByEvidence(OrderedTable.of([rows], (known,))))
+    return replace(found, statistic="ratio of means")
+
+
 def mean_of_summary(x: RowSummary, assume: Any, request: Request) -> Callable[[Request], RobustEstimate]:
     """Return what estimates the mean of the rows of a summary, for a known contamination."""
     if not request.evidence:
         raise ValueError("a RowSummary goes by evidence: leave out vote, n_blocks, partition and remainder")
     (known,) = per_column(assume, 1)
-    return MeanByEvidence(OrderedTable.of(x.ordered(known), known))
+    return mean_of_summaries([x], (known,))
+
+
+def mean_of_summaries(
+    columns: Sequence[RowSummary],
+    assumed: Assumed,
+    shape: tuple[int, ...] = (),
+    names: tuple[str, ...] | None = None,
+    parts: int = 1,
+) -> Callable[[Request], RobustEstimate]:
+    """Return what estimates the mean of each column, given summaries; `parts` results share the confidence."""
+    ordered = [x.ordered(assume) for x, assume in zip(columns, assumed, strict=True)]
+    return MeanByEvidence(OrderedTable.of(ordered, assumed, shape, names), parts)
 
 
 def mean_of(

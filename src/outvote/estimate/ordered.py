@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions import Assumption, Bounded, Proportion
-from outvote.data.missing import NanPolicy, check_rows, screen
+from outvote.assumptions import Assumption, Bounded
+from outvote.data.tensors import is_tensor, to_host
 from outvote.estimate.result import Histogram
 from outvote.votes.evidence import (
     BinnedRows,
@@ -22,6 +22,7 @@ from outvote.votes.evidence import (
     Tallies,
     Tally,
     pilot_of,
+    pilot_step,
     tallies_of_columns,
 )
 from outvote.votes.evidence.bins import Bins
@@ -51,6 +52,8 @@ class Ordered:
         How many rows are corrupt for certain, if that is known.
     counted : Bins or None
         The rows counted in bins, if that was done.
+    subject : str
+        What a premise on the sd is about, in words.
     """
 
     column: NDArray[Any]
@@ -58,6 +61,7 @@ class Ordered:
     n_bad: int = 0
     n_nan: int | None = field(default=None, kw_only=True)
     counted: Bins | None = field(default=None, kw_only=True)
+    subject: str = field(default="the clean rows' sd", kw_only=True)
 
     @cached_property
     def values(self) -> Floats:
@@ -80,9 +84,22 @@ class Ordered:
         return True
 
     @property
+    def given(self) -> NDArray[Any]:
+        """The rows as they came, NaN for those that are corrupt for certain."""
+        return self.column
+
+    @property
     def positions(self) -> NDArray[np.intp]:
         """Where the rows were in the input."""
         return np.arange(len(self.column)) if self.where is None else self.where
+
+    def gaps(self, mean: float) -> NDArray[Any]:
+        """Return the rows as they came, less a mean."""
+        return self.given - mean
+
+    def wrong_values(self, assume: Assumption | None) -> str:
+        """Say in words what rows have that are corrupt for certain."""
+        return f"values outside the bounds of {assume!r}" if isinstance(assume, Bounded) else "NaN or infinite values"
 
     @property
     def plain(self) -> float:
@@ -98,16 +115,19 @@ class Ordered:
 
     def size(self, n_dropped: int) -> float:
         """Return a power of two near the size of the rows that are not dropped, if that is extreme; else 1."""
-        n = len(self.column) - self.n_found
+        n = self.n_rows - self.n_found
         if n <= 2 * n_dropped:
             return 1.0
         if self.many:
             return _extreme_size(self._bins, n, n_dropped)
-        return _if_extreme(max(abs(float(self.values[n_dropped])), abs(float(self.values[n - n_dropped - 1]))))
+        return size_if_extreme(max(abs(float(self.values[n_dropped])), abs(float(self.values[n - n_dropped - 1]))))
 
-    def picture(self, low: float, high: float) -> Histogram:
-        """Return the histogram of the rows; its bars cover the interval, too."""
-        return Histogram.of_bins(self._bins, low, high) if self.many else Histogram.of(self.values, low, high)
+    def picture(self, low: float, high: float) -> Callable[[], Histogram]:
+        """Return what draws the histogram of the rows, without keeping them; its bars cover the interval, too."""
+        if self.many:
+            return partial(Histogram.of_bins, self._bins, low, high)
+        drawn = Histogram.of(self.values, low, high)
+        return lambda: drawn
 
     @property
     def only_0_and_1(self) -> bool:
@@ -121,7 +141,7 @@ class Ordered:
     @property
     def many(self) -> bool:
         """Whether the rows are so many that they are counted in bins."""
-        return MANY_ROWS <= len(self.column) - self.n_found < 2**31
+        return MANY_ROWS <= self.n_rows - self.n_found < 2**31
 
     @cached_property
     def _bins(self) -> Bins:
@@ -162,6 +182,11 @@ class Counted(Ordered):
 
     odd: float = math.nan
 
+    def wrong_values(self, assume: Assumption | None) -> str:
+        """Say in words what rows have that are corrupt for certain."""
+        odd = "" if math.isnan(self.odd) else f", {self.odd:g} for instance"
+        return super().wrong_values(assume) + odd
+
     @cached_property
     def n_ones(self) -> int:
         """How many rows are 1."""
@@ -194,9 +219,9 @@ class Counted(Ordered):
         """Return 1: no row is extreme."""
         return 1.0
 
-    def picture(self, low: float, high: float) -> Histogram:
-        """Return the histogram of the rows."""
-        return Histogram.of_counts(self.n_zeros, self.n_ones)
+    def picture(self, low: float, high: float) -> Callable[[], Histogram]:
+        """Return what draws the histogram of the rows."""
+        return partial(Histogram.of_counts, self.n_zeros, self.n_ones)
 
     @property
     def only_0_and_1(self) -> bool:
@@ -322,10 +347,10 @@ class Tallied(Counted):
 def _extreme_size(bins: Bins, n: int, n_dropped: int) -> float:
     """Return a power of two near the size of binned rows that are not dropped, if that is extreme; else 1."""
     ends = float(bins.mean[bins.at(n_dropped)]), float(bins.mean[bins.at(n - n_dropped - 1)])
-    return _if_extreme(max(map(abs, ends)))
+    return size_if_extreme(max(map(abs, ends)))
 
 
-def _if_extreme(size: float) -> float:
+def size_if_extreme(size: float) -> float:
     """Return a power of two near a size if its square may overflow, or vanish; else 1."""
     exponent = math.frexp(size)[1] if size else 0
     return 2.0**exponent if 300 < abs(exponent) < 1000 else 1.0
@@ -337,14 +362,23 @@ def counted_in_bins(rows: Floats) -> Bins:
 
 
 def columns_in_bins(table: NDArray[Any]) -> list[Bins]:
-    """Count the rows of each column in bins that a few of them choose."""
+    """Count the rows of each column, an array or a tensor on its device, in bins that a few of them choose."""
     found: list[Bins] = []
     for start in range(0, table.shape[1], _COLUMNS):
         part = table[:, start : start + _COLUMNS]
-        grids = [Grid.of(pilot_of(part[:, j])) for j in range(part.shape[1])]
-        tallies = tallies_of_columns(part, grids)
-        found += [grid.bins(one) for grid, one in zip(grids, tallies, strict=True)]
+        few = to_host(part[:: pilot_step(len(part))])
+        grids = [Grid.of(pilot_of(few[:, j])) for j in range(part.shape[1])]
+        found += [grid.bins(one) for grid, one in zip(grids, _tallies(part, grids), strict=True)]
     return found
+
+
+def _tallies(table: Any, grids: Sequence[Grid]) -> list[Tallies]:
+    """Count the rows of each column where they are."""
+    if not is_tensor(table):
+        return tallies_of_columns(table, grids)
+    from outvote.torch.device.bins import tallies_of_tensor
+
+    return tallies_of_tensor(table, grids)
 
 
 def plain_average(values: Floats) -> float:
@@ -352,114 +386,3 @@ def plain_average(values: Floats) -> float:
     with np.errstate(over="ignore"):
         mean = float(values.mean()) if len(values) else math.nan
         return mean if not math.isinf(mean) else float((values * 2.0**-60).mean() * 2.0**60)
-
-
-def implied(values: NDArray[Any], assume: Any) -> Any:
-    """Return what is known of rows: what is declared; if nothing is, that boolean ones are 0 or 1."""
-    return Proportion() if assume is None and values.dtype == bool else assume
-
-
-def wrong_values(column: Ordered, assume: Assumption | None) -> str:
-    """Say in words what rows have that are corrupt for certain."""
-    if not isinstance(assume, Bounded):
-        return "NaN or infinite values"
-    odd = f", {column.odd:g} for instance" if isinstance(column, Counted) and not math.isnan(column.odd) else ""
-    return f"values outside the bounds of {assume!r}{odd}"
-
-
-def order_columns(
-    values: NDArray[Any], name: str, assumed: Sequence[Assumption | None], nan_policy: NanPolicy
-) -> list[Ordered]:
-    """Apply the NaN policy to the rows of a sample, and put each of its columns in order."""
-    read = without_bad_rows(
-        values.reshape(len(values), -1), nan_policy, name, counting=not any(map(is_bounded, assumed))
-    )
-    return [read.column(j, assume) for j, assume in enumerate(assumed)]
-
-
-class Screened(NamedTuple):
-    """Rows to which the NaN policy was applied.
-
-    Attributes
-    ----------
-    table : ndarray
-        The rows that it does not leave out.
-    where : ndarray or None
-        Where they were; None if all are there.
-    bad : ndarray or None
-        Which of them have NaN or infinite values, and are corrupt; None if none has.
-    n_bad : int
-        How many rows had such values.
-    bins : list of Bins or None
-        Each column counted in bins, if that was done.
-    """
-
-    table: NDArray[Any]
-    where: NDArray[np.intp] | None
-    bad: NDArray[np.bool_] | None
-    n_bad: int
-    bins: list[Bins] | None = None
-
-    def column(self, j: int, assume: Assumption | None) -> Ordered:
-        """Return a column."""
-        bins = None if self.bins is None else self.bins[j]
-        return as_ordered(self.table[:, j], self.bad, assume, self.where, self.n_bad, bins)
-
-
-def is_bounded(assume: Any) -> bool:
-    """Return whether bounds are declared, so that rows outside are corrupt for certain."""
-    return isinstance(assume, Bounded)
-
-
-def without_bad_rows(table: NDArray[Any], nan_policy: NanPolicy, name: str, *, counting: bool = False) -> Screened:
-    """Leave out the rows that the NaN policy leaves out; with `counting` long columns are counted in bins."""
-    bins = None
-    if counting and MANY_ROWS <= len(table) < 2**31 and table.dtype.kind in "fiu":
-        bins = columns_in_bins(table)
-        if all(math.isfinite(one.all_squares) for one in bins):  # no row is so far out that it may be infinite
-            return Screened(table, None, None, 0, bins)
-    bad, n_bad = _bad_rows(table, nan_policy, name)
-    where = None
-    if nan_policy == "omit" and bad is not None:
-        table, where, bad = table[~bad], np.flatnonzero(~bad), None
-        check_rows(len(table), f"{name} without its rows with NaN")
-    return Screened(table, where, bad, n_bad, None if n_bad else bins)
-
-
-def _bad_rows(table: NDArray[Any], nan_policy: NanPolicy, name: str) -> tuple[NDArray[np.bool_] | None, int]:
-    """Return which rows have NaN or infinite values, None if none has; refuse those that the policy refuses."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if table.dtype.kind != "f" or math.isfinite(float(np.add.reduce(table, axis=None, dtype=np.float64))):
-            return None, 0  # a finite sum has no infinite terms
-    bad = ~np.isfinite(table).all(axis=1)
-    if not bad.any():
-        return None, 0
-    if nan_policy != "corrupt":
-        screen(table, nan_policy, 0, name)  # refuses NaN, or infinities under "omit"
-    return bad, int(bad.sum())
-
-
-def as_ordered(
-    column: NDArray[Any],
-    bad: NDArray[np.bool_] | None,
-    assume: Assumption | None,
-    where: NDArray[np.intp] | None = None,
-    n_bad: int = 0,
-    bins: Bins | None = None,
-) -> Ordered:
-    """Return a column with NaN for rows that are corrupt for certain."""
-    if column.dtype == bool and isinstance(assume, Proportion):
-        return Counted(column, where, n_bad)
-    proportion, bounded = isinstance(assume, Proportion), isinstance(assume, Bounded)
-    values = column.astype(np.float64, copy=bad is not None or proportion or bounded)
-    if bad is not None:
-        values[bad] = math.nan
-    if proportion:
-        odd = np.flatnonzero((values != 0) & (values != 1) & ~np.isnan(values))
-        first = float(values[odd[0]]) if len(odd) else math.nan
-        values[odd] = math.nan
-        return Counted(values, where, n_bad, odd=first)
-    if isinstance(assume, Bounded):
-        values[~((values >= assume.low) & (values <= assume.high))] = math.nan
-    n_nan = None if bounded else 0 if bad is None else int(bad.sum())
-    return Ordered(values, where, n_bad, n_nan=n_nan, counted=bins)

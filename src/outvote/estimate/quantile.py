@@ -15,23 +15,20 @@ from outvote.certificate import Certificate
 from outvote.contamination import Contamination
 from outvote.data.missing import NanPolicy, check_certain
 from outvote.data.rows import Rows, read_columns
-from outvote.data.tensors import to_host
+from outvote.data.tensors import is_tensor, to_host
 from outvote.data.text import spaced
 from outvote.estimate.levels import agree
 from outvote.estimate.request import Allowed, Request
 from outvote.estimate.result import WITHOUT_BLOCKS, Histogram, Interval, RobustEstimate, placed_like, shaped
-from outvote.estimate.shares import Column, Shares, nan_rows
+from outvote.estimate.shares import BinnedColumn, Column, ColumnInBins, RowsIn, Shares, nan_rows
 from outvote.estimate.summary import RowSummary
 from outvote.votes import Alternative, Terms, VoteName
 from outvote.votes.evidence import BinnedRows, Ranks, quantile_ranks, rows_to_bound
-from outvote.votes.evidence.bins import Bins
 
 Floats = NDArray[np.float64]
 
 #: Columns whose histograms a result keeps.
 _PICTURED = 64
-#: More rows in order than this are found by sorting.
-_MANY = 24
 STATEMENT = "rows in order, by exact binomial tails"
 
 
@@ -54,8 +51,8 @@ def quantile(
     Parameters
     ----------
     x : array-like, Series, DataFrame, torch tensor or RowSummary
-        The rows, or a summary of them, whose ends are ends of bins. It is not modified. Infinities are values like
-        others.
+        The rows, or a summary of them, whose ends are ends of bins. It is not modified; a tensor of 8192 rows or more
+        stays on its device. Infinities are values like others.
     q : float or sequence of float
         Which quantiles, strictly between 0 and 1: 0.5 is the median, [0.5, 0.95] that and the 95th percentile.
     contamination, confidence, alternative, max_contamination
@@ -98,8 +95,8 @@ def quantile(
         max_contamination=max_contamination,
     )  # fmt: skip
     if isinstance(x, RowSummary):
-        return agree(request, [x.n_rows], _of_summary(x, shares, together=simultaneous))
-    sample = read_columns(x, "x", axis, flatten=True)
+        return quantile_of_summary(x, shares, request, simultaneous=simultaneous)
+    sample = read_columns(x, "x", axis, stay=True, flatten=True)
     run = quantile_of(sample, shares, request, simultaneous=simultaneous)
     return placed_like(agree(request, [len(sample.values)], run), x)
 
@@ -108,33 +105,54 @@ def quantile_of(
     sample: Rows, shares: Shares, request: Request, *, simultaneous: bool = False
 ) -> Callable[[Request], RobustEstimate]:
     """Return what estimates quantiles of rows that have been read, for a known contamination."""
-    table = to_host(sample.values).reshape(len(sample.values), -1)
-    table = table.view(np.uint8) if table.dtype == bool else table
-    bad = nan_rows(table, request.nan_policy, "x")
+    n_columns, column = _columns(sample.values.reshape(len(sample.values), -1), request.nan_policy)
 
     def run(one: Request) -> RobustEstimate:
-        columns = (Column.without(table[:, j], bad, request.nan_policy, "x") for j in range(table.shape[1]))
-        parts = table.shape[1] if simultaneous else 1
-        found = [_Found.of(column, shares, one, one.terms.shared(parts), simultaneous) for column in columns]
+        terms = one.terms.shared(n_columns if simultaneous else 1)
+        found = [_Found.of(column(j), shares, one, terms, simultaneous) for j in range(n_columns)]
         return _written(found, shares, one, tuple(sample.values.shape[1:]), sample.names)
 
     return run
 
 
-def _of_summary(x: RowSummary, shares: Shares, *, together: bool) -> Callable[[Request], RobustEstimate]:
-    """Return what estimates quantiles of the rows of a summary: their ends are ends of bins."""
+def _columns(table: Any, nan_policy: NanPolicy) -> tuple[int, Callable[[int], Column]]:
+    """Return how many columns there are, and what takes the rows with NaN out of each; a tensor stays where it is."""
+    if is_tensor(table):
+        from outvote.torch.device.columns import columns_there
+
+        there = columns_there(table, nan_policy, "x")
+        if there is not None:
+            return len(there), there.__getitem__
+    table = to_host(table)
+    table = table.view(np.uint8) if table.dtype == bool else table
+    bad = nan_rows(table, nan_policy, "x")
+    return table.shape[1], lambda j: Column.without(table[:, j], bad, nan_policy, "x")
+
+
+def quantile_of_summary(
+    x: RowSummary,
+    shares: Shares,
+    request: Request,
+    *,
+    simultaneous: bool = False,
+    rows_in: RowsIn | None = None,
+) -> RobustEstimate:
+    """Estimate quantiles of the rows of a summary.
+
+    The ends are ends of bins; or rows, if `rows_in` returns the values of rows in bins, given the numbers of these, in
+    ascending order and how many rows have each.
+    """
     ordered, n_bad = x.ordered(None), x.n_omitted + x.n_found_corrupt
     rows = ordered.rows(0, adaptive=False)
-    column = (
-        BinnedColumn(np.empty(0), None, x.n_rows, n_bad, rows.bins, x.bins.rounding(rows.bins))
-        if isinstance(rows, BinnedRows) and x.bins is not None
-        else Column(ordered.clean, None, x.n_rows, n_bad)
-    )
+    column = Column(ordered.clean, None, x.n_rows, n_bad)
+    if isinstance(rows, BinnedRows) and x.bins is not None:
+        rounding = x.bins.rounding(rows.bins)
+        column = BinnedColumn(np.empty(0), None, x.n_rows, n_bad, rows.bins, rounding, x.bin_numbers, rows_in)
 
     def run(one: Request) -> RobustEstimate:
-        return _written([_Found.of(column, shares, one, one.terms, together)], shares, one, (), None)
+        return _written([_Found.of(column, shares, one, one.terms, simultaneous)], shares, one, (), None)
 
-    return run
+    return agree(request, [x.n_rows], run)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +174,7 @@ class _Found:
         ranks = quantile_ranks(column.n_rows, n_corrupt, shares.each, terms, together=together)
         places = [column.places(*one) for one in zip(shares.each, ranks, strict=True)]
         wanted = [place for one in places for place in one if place is not None]
-        row = column.bins_at(wanted) if isinstance(column, BinnedColumn) else rows_in_order(column.values, wanted)
-        low_of, middle_of, high_of = row if isinstance(row, tuple) else (row, row, row)
+        low_of, middle_of, high_of = column.at(wanted)
         lows = [-math.inf if low is None else low_of[low] for low, _, _ in places]
         highs = [math.inf if high is None else high_of[high] for _, _, high in places]
         own = terms.shared(len(shares.each)) if together else terms
@@ -166,46 +183,9 @@ class _Found:
     @property
     def picture(self) -> Histogram:
         ends = self.lows + self.highs
-        if isinstance(self.column, BinnedColumn):
+        if isinstance(self.column, ColumnInBins):
             return Histogram.of_bins(self.column.bins, min(ends), max(ends))
         return Histogram.counted(self.column.values, ends)
-
-
-@dataclass(frozen=True, eq=False)
-class BinnedColumn(Column):
-    """The rows of a summary: they are counted in bins."""
-
-    bins: Bins
-    rounding: Floats
-
-    @property
-    def n_values(self) -> int:
-        """How many rows are values."""
-        return self.bins.n_rows
-
-    def bins_at(self, places: list[int]) -> tuple[dict[int, float], ...]:
-        """Return the lower ends, the means and the upper ends of the bins of the rows at some places."""
-        at, far = {place: self.bins.at(place) for place in places}, np.isinf(self.bins.squares)
-        low = np.where(far & (self.bins.mean == self.bins.high), -math.inf, self.bins.low - self.rounding)
-        high = np.where(far & (self.bins.mean == self.bins.low), math.inf, self.bins.high + self.rounding)
-        arrays = (low, self.bins.mean, high)
-        return tuple({place: float(array[where]) for place, where in at.items()} for array in arrays)
-
-
-def rows_in_order(values: NDArray[Any], places: list[int]) -> dict[int, float]:
-    """Return the rows that stand at some places, from 0 on, if all are put in order; most are not."""
-    wanted = sorted(set(places))
-    if len(wanted) > _MANY:
-        ordered = np.sort(values)
-    else:
-        # The end that leaves fewer rows comes first: the others are looked for among these alone.
-        low, high = wanted[0], wanted[-1]
-        first, then = (low, high) if len(values) - low < high else (high, low)
-        ordered = np.partition(values, first)
-        rest = slice(first, None) if first < then or first == low else slice(0, first + 1)
-        ordered[rest].partition(then - (rest.start or 0))
-        ordered[low : high + 1].partition([place - low for place in wanted])
-    return {place: float(ordered[place]) for place in wanted}
 
 
 def _written(

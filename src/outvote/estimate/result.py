@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,35 @@ Number = float | Floats
 _BARS = 60
 #: Rows that are counted for a picture if they are not in order anyway.
 _COUNTED = 2**14
+
+
+class Later(Sequence[Any]):
+    """A tuple that is worked out when it is first looked at."""
+
+    def __init__(self, find: Callable[[], Sequence[Any]]):
+        self._find = find
+
+    @cached_property
+    def _found(self) -> tuple[Any, ...]:
+        return tuple(self._find())
+
+    def __getitem__(self, where: Any) -> Any:
+        return self._found[where]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __eq__(self, other: object) -> bool:
+        return self._found == (other._found if isinstance(other, Later) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._found)
+
+    def __repr__(self) -> str:
+        return repr(self._found)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (self._found,)
 
 
 class Interval(NamedTuple):
@@ -84,6 +114,11 @@ class Histogram(NamedTuple):
         return cls(np.linspace(0.0, 1.0, _BARS + 1), counts, 0, 0)
 
 
+def drawn_later(pictures: Sequence[Callable[[], Histogram]]) -> Sequence[Histogram]:
+    """Return histograms that are drawn when they are first looked at."""
+    return Later(lambda: [draw() for draw in pictures])
+
+
 def _bars(quartiles: Sequence[float], low: float, high: float) -> Floats:
     """Return the ends of bars, given the smallest row, the quartiles and the largest row; they cover the interval."""
     ends = [0.0, 1.0]
@@ -139,7 +174,7 @@ class RobustEstimate:
         Where the samples voted separately: what each voted for.
     plain_mean : float, ndarray or None
         The mean of the rows, if there are no blocks to average.
-    pictures : tuple of Histogram
+    pictures : sequence of Histogram
         The rows of each column as a histogram, if there are no blocks to draw.
 
     Examples
@@ -171,7 +206,7 @@ class RobustEstimate:
     detail: str = ""
     centres: tuple[float, ...] = ()
     plain_mean: Number | None = None
-    pictures: tuple[Histogram, ...] = ()
+    pictures: Sequence[Histogram] = ()
 
     @property
     def radius(self) -> Number:
@@ -292,7 +327,8 @@ class RobustEstimate:
 
     def _remarks(self) -> str:
         """Say how sure the estimate is, and how many corrupt rows it withstands."""
-        certificate, confidence = self.certificate, percent(self.certificate.confidence)
+        certificate = self.certificate
+        confidence = percent(certificate.confidence) + " at every look" * certificate.at_every_look
         strength = self.plan.strength()
         if certificate.levels and self.plan.holds:
             strength = f"allows for up to {certificate.levels[-1][0]} corrupt rows, the number left open"

@@ -16,9 +16,9 @@ from outvote.contamination import Contamination
 from outvote.data.arguments import is_whole, log_delta_of
 from outvote.data.rows import read_rows
 from outvote.estimate.mean import mean
-from outvote.estimate.ordered import implied
 from outvote.estimate.request import Allowed
 from outvote.estimate.result import Interval, RobustEstimate
+from outvote.estimate.screened import implied
 from outvote.estimate.u_statistic import u_statistic
 from outvote.kernels import Kernel, kernel_of
 from outvote.votes.search import odd_grid

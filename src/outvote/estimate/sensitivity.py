@@ -18,9 +18,9 @@ from outvote.data.rows import Rows, read_rows
 from outvote.estimate.difference import difference_of
 from outvote.estimate.levels import Brief, estimate_levels, level_counts
 from outvote.estimate.mean import mean_of, mean_of_summary
-from outvote.estimate.ordered import implied
 from outvote.estimate.request import Request, largest_contamination, per_column
 from outvote.estimate.result import RobustEstimate
+from outvote.estimate.screened import implied
 from outvote.estimate.summary import RowSummary
 from outvote.votes import VoteName
 
@@ -140,7 +140,7 @@ def sensitivity(
         for one, name in zip(samples, names, strict=True)
     ]
     for sample, name in zip(rows, names, strict=True):
-        if not isinstance(sample, RowSummary) and sample.ndim != 1:
+        if not isinstance(sample, RowSummary) and sample.ndim != 1 + bool(options.get("ratio")):
             raise ValueError(f"{name} has shape {sample.shape}: sensitivity takes one column at a time")
     for fixed in ("contamination", "axis", "simultaneous"):
         if fixed in options:
@@ -183,7 +183,8 @@ def _prepared(
 ) -> tuple[Request, Callable[[Request], RobustEstimate]]:
     """Read the options of `mean`, or of `difference`, and put the rows in order once."""
     of_request = ("confidence", "vote", "n_blocks", "partition", "remainder", "nan_policy", "alternative")
-    others = ("assume",) if len(rows) == 1 else ("assume", "function", "paired", "relative", "counted")
+    metric = ("ratio", "covariate", "coefficient")
+    others = ("assume",) if len(rows) == 1 else ("assume", "function", "paired", "relative", "counted", *metric)
     for name in options:
         if name not in of_request + others:
             raise TypeError(f"sensitivity has no argument {name!r}: it takes {', '.join(of_request + others)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,26 +11,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outvote.assumptions import Assumption, Bounded
+from outvote.assumptions import Bounded
 from outvote.blocks.partition import Rng, seed_of
 from outvote.contamination import Adversary, Contamination
-from outvote.data.arguments import check_choice, log_delta_of, per_sample
+from outvote.data.arguments import check_choice, log_delta_of
 from outvote.data.missing import ContradictionError, MoreCorruptRows
 from outvote.data.rows import read_rows
+from outvote.data.tensors import to_host
+from outvote.estimate.claim import Claim
+from outvote.estimate.compared import Compared, read_compared
 from outvote.estimate.curve import Side, curve
-from outvote.estimate.difference import difference, difference_by_evidence, ordered_rows
+from outvote.estimate.difference import difference
+from outvote.estimate.difference_by_evidence import difference_by_evidence
 from outvote.estimate.evidence import OrderedTable, mean_by_evidence
 from outvote.estimate.mean import vote_of_blocks
-from outvote.estimate.ordered import Ordered
 from outvote.estimate.quantile_claim import QuantileClaim, weigh_quantile_claim
 from outvote.estimate.request import Allowed, Request
-from outvote.estimate.result import RobustEstimate
+from outvote.estimate.result import Later, RobustEstimate
 from outvote.estimate.summary import RowSummary
-from outvote.estimate.tolerance_result import Later, Tolerance
-from outvote.estimate.weigh import weigh
-from outvote.votes import Terms, VoteName
-
-_CLAIM = re.compile(r"\s*(mean|difference)\s*(<=|>=|<|>)\s*([-+0-9.eE]+)\s*")
+from outvote.estimate.tolerance_result import Tolerance
+from outvote.votes import Alternative, Terms, VoteName
 
 
 def tolerance(
@@ -44,6 +43,9 @@ def tolerance(
     adversary: Adversary = "oblivious",
     contamination: Allowed = 0.01,
     rng: Rng = None,
+    ratio: bool = False,
+    covariate: Any = None,
+    coefficient: Any = None,
     **options: Any,
 ) -> Tolerance:
     """Count the corrupt rows that a conclusion survives.
@@ -69,6 +71,9 @@ def tolerance(
         rows for this number, and serves for all.
     rng : int, Generator or None
         Seed of votes of blocks.
+    ratio, covariate, coefficient
+        As for `difference`: rows are pairs (denominator, numerator), whose claim about one sample may read
+        ``"ratio > 0.2"``; two samples are adjusted by a covariate.
     **options
         As for `mean`: nan_policy; partition and remainder for votes of blocks.
 
@@ -97,11 +102,15 @@ def tolerance(
     >>> print(ov.tolerance(rng.exponential(50, size=10_000), claim="p99 < 260"))
     p99 < 260: it is 223 (188 to 234); this stands unless more than 3 455 of the 10 000 rows are corrupt.
     """
-    rows = _read(samples)
-    summaries = any(isinstance(one, RowSummary) for one in rows)
+    about_quantile = QuantileClaim.read(claim)
     _check_options(options)
     adversary = _adversary(adversary, contamination)
-    about_quantile = QuantileClaim.read(claim)
+    metric = {"ratio": ratio, "covariate": covariate, "coefficient": coefficient}
+    adjusted = ratio or covariate is not None or coefficient is not None
+    if adjusted and (paired or about_quantile is not None):
+        raise ValueError("ratio and covariate go without paired, and with a claim about a mean or a difference")
+    rows: list[Any] = list(samples) if adjusted else _read(samples, stay=not paired and about_quantile is None)
+    summaries = any(isinstance(one, RowSummary) for one in rows)
     if summaries and (paired or about_quantile is not None):
         raise ValueError("a RowSummary has no single rows: leave out paired, and state a claim about the mean")
     if about_quantile is not None:
@@ -112,23 +121,19 @@ def tolerance(
             )
         return _of_quantile(about_quantile, rows[0], confidence, adversary, contamination, options)
     if paired:
-        if len(rows) != 2 or len(rows[0]) != len(rows[1]):
-            raise ValueError("paired=True needs two samples with as many rows")
-        if assume is None and rows[0].dtype == rows[1].dtype == bool:
-            assume = Bounded(-1.0, 1.0)
-        rows = [np.subtract(rows[1], rows[0], dtype=np.float64)]
+        rows, assume = _gaps(rows, assume)
         claim = claim.replace("difference", "mean") if claim else None
-    sign, bound, text = _read_claim(claim, paired, len(rows))
-    terms = Terms(
-        log_delta_of(confidence), adversary, "two-sided" if sign is None else "greater" if sign > 0 else "less"
-    )
-    request = Request.read(contamination, confidence, vote=vote, votes=VoteName, n_samples=len(rows), **options)
-    if request.evidence:
-        parts = zip(rows, _names(len(rows)), per_sample("assume", assume, len(rows)), strict=True)
-        ordered, known = zip(*(ordered_rows(*part, request.nan_policy) for part in parts), strict=True)
-        return _by_evidence(ordered, known, request, terms, sign, bound, text, paired=paired)
+    sign, bound, text = _read_claim(claim, paired, len(rows), ratio=ratio)
+    side: Alternative = "two-sided" if sign is None else "greater" if sign > 0 else "less"
+    terms = Terms(log_delta_of(confidence), adversary, side)
+    allowed = Contamination(Contamination.of(contamination).amount, adversary)
+    request = Request.read(allowed, confidence, vote=vote, votes=VoteName, n_samples=len(rows), **options)
+    if request.evidence or adjusted:
+        compared = read_compared(rows, request, assume, names=_names(len(rows)), **metric)
+        return _by_evidence(compared, request, terms, sign, bound, text, paired=paired)
     if summaries:
         raise ValueError("a RowSummary goes by evidence: leave out vote, n_blocks, partition and remainder")
+    rows = [to_host(one) for one in rows]
     vote = request.with_blocks().vote if request.by_blocks else vote
     settings = {"assume": assume, "vote": vote, "rng": seed_of(rng), **options}
     sides = sample_sides(rows, confidence, adversary, settings, sign=sign)
@@ -143,18 +148,27 @@ def tolerance(
     return Tolerance(stands, found.n_rows, text, confidence, first)
 
 
+def _gaps(rows: Sequence[Any], assume: Any) -> tuple[list[Any], Any]:
+    """Return the differences of paired rows, and what is known of them."""
+    if len(rows) != 2 or len(rows[0]) != len(rows[1]):
+        raise ValueError("paired=True needs two samples with as many rows")
+    if assume is None and rows[0].dtype == rows[1].dtype == bool:
+        assume = Bounded(-1.0, 1.0)
+    return [np.subtract(rows[1], rows[0], dtype=np.float64)], assume
+
+
 def _names(n_samples: int) -> tuple[str, ...]:
     """Return what the samples are called in messages."""
-    return ("x",) if n_samples == 1 else tuple(f"sample {s + 1}" for s in range(n_samples))
+    return ("x",) if n_samples == 1 else tuple("ab"[:n_samples]) if n_samples == 2 else ("x",) * n_samples
 
 
-def _read(samples: Sequence[Any]) -> list[Any]:
-    """Read each sample, one column; a summary stays what it is."""
+def _read(samples: Sequence[Any], *, stay: bool) -> list[Any]:
+    """Read each sample, one column; a summary stays what it is, and a tensor where it is if asked for."""
     rows: list[Any] = []
     for sample, name in zip(samples, _names(len(samples)), strict=True):
-        rows.append(sample if isinstance(sample, RowSummary) else read_rows(sample, name, booleans=True))
+        rows.append(sample if isinstance(sample, RowSummary) else read_rows(sample, name, booleans=True, stay=stay))
         if not isinstance(sample, RowSummary) and rows[-1].ndim != 1:
-            raise ValueError(f"{name} has shape {rows[-1].shape}: tolerance takes one column at a time")
+            raise ValueError(f"{name} has shape {tuple(rows[-1].shape)}: tolerance takes one column at a time")
     return rows
 
 
@@ -203,25 +217,17 @@ def _of_quantile(
 
 
 def _by_evidence(
-    ordered: Sequence[Ordered],
-    assumed: Sequence[Assumption | None],
-    request: Request,
-    terms: Terms,
-    sign: int | None,
-    bound: float,
-    text: str,
-    *,
-    paired: bool,
+    compared: Compared, request: Request, terms: Terms, sign: int | None, bound: float, text: str, *, paired: bool
 ) -> Tolerance:
     """Count the rows by evidence, which is nested in their number."""
-    allowed = Contamination(request.allowed.amount, terms.adversary)
-    weighed = weigh(ordered, assumed, allowed, terms)
+    ordered = compared.ordered
+    weighed = compared.weigh(request.allowed, terms)
     assumed_rows = max(sum(weighed.counts), weighed.certain)
     likely = 1 if weighed.plain >= bound else -1
     stands = {one: weighed.stands(bound, one, weighed.certain) for one in ((sign,) if sign else (likely, -likely))}
     sign = max(stands, key=lambda one: (stands[one] is not None, stands[one] or 0))
     rows_found = stands[sign]
-    estimate = _shown(ordered, assumed, request, terms, paired=paired)
+    estimate = _shown(compared, request, terms, paired=paired)
     deciding: Sequence[Any] = ()
     largest: float | tuple[float, ...] = math.nan
     if rows_found is not None:
@@ -243,20 +249,18 @@ def _by_evidence(
     )
 
 
-def _shown(
-    ordered: Sequence[Ordered], assumed: Sequence[Assumption | None], request: Request, terms: Terms, *, paired: bool
-) -> RobustEstimate:
+def _shown(compared: Compared, request: Request, terms: Terms, *, paired: bool) -> RobustEstimate:
     """Estimate for the contamination that was assumed, or for as many rows as the rows themselves ask for."""
-    two_sided, n_rows = terms.two_sided, [one.n_rows for one in ordered]
-    least = max(Contamination(request.allowed.amount).counts(n_rows))
-    allowed = Contamination(request.allowed.amount, terms.adversary)
+    two_sided, n_rows = terms.two_sided, compared.n_rows
+    allowed = request.allowed
+    least = max(allowed.counts(n_rows))
     while True:
         asked = replace(request, terms=two_sided, contamination=allowed)
         try:
-            if len(ordered) == 1:
-                found = mean_by_evidence(OrderedTable.of(ordered[0], assumed[0]), asked, two_sided)
+            if len(n_rows) == 1:
+                found = mean_by_evidence(OrderedTable.of(compared.ordered, compared.assumed), asked, two_sided)
                 return replace(found, statistic="paired difference") if paired else found
-            return difference_by_evidence(ordered, assumed, asked, relative=False, counted=None)
+            return difference_by_evidence(compared, asked, relative=False, counted=None)
         except MoreCorruptRows as more:
             least = max(more.count, least + 1)
         except ContradictionError:  # with so few corrupt rows nothing fits
@@ -313,23 +317,18 @@ def _fewest_corrupt(
     return difference(rows[0], rows[1], Contamination(count, adversary), confidence, **settings)
 
 
-def _read_claim(claim: str | None, paired: bool, n_samples: int) -> tuple[int | None, float, str]:
+def _read_claim(
+    claim: str | None, paired: bool, n_samples: int, *, ratio: bool = False
+) -> tuple[int | None, float, str]:
     """Return the direction (None if open), the number to compare with, and the claim in words."""
-    subject = "difference" if paired or n_samples == 2 else "mean"
+    subject = "difference" if paired or n_samples == 2 else "ratio" if ratio else "mean"
     if n_samples not in (1, 2):
         raise TypeError(f"tolerance takes one sample or two, not {n_samples}")
     if claim is None:
         if n_samples == 1 and not paired:
             raise TypeError("tolerance of one sample needs a claim, claim='mean > 0' for instance")
         return None, 0.0, f"{subject} ? 0"
-    match = _CLAIM.fullmatch(claim) if isinstance(claim, str) else None
-    if not match or (match[1] == "difference" and n_samples == 1) or (match[1] == "mean" and n_samples == 2):
-        other = "" if n_samples == 2 else ", or 'p99 < 300' for a quantile"
-        raise ValueError(f"claim={claim!r} must read like '{subject} > 0' or '{subject} < 12.5'{other}")
-    try:
-        bound = float(match[3])
-    except ValueError:
-        bound = math.nan
-    if not math.isfinite(bound):
-        raise ValueError(f"claim={claim!r} compares with {match[3]!r}, which is not a finite number")
-    return (1 if match[2].startswith(">") else -1), bound, f"{subject} {match[2]} {match[3]}"
+    subjects = ["difference"] if n_samples == 2 else ["mean", "ratio"] if ratio else ["mean"]
+    hint = "" if n_samples == 2 else ", or 'p99 < 300' for a quantile"
+    found = Claim.read(claim, subjects, hint)
+    return found.sign, found.bound, subject + found.text.removeprefix(found.subject)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,35 +12,6 @@ import numpy as np
 from outvote.blocks.plan import RowPlan
 from outvote.data.text import count, rounded, spaced, with_radius
 from outvote.estimate.result import RobustEstimate
-
-
-class Later(Sequence[Any]):
-    """A tuple that is worked out when it is first looked at."""
-
-    def __init__(self, find: Callable[[], Sequence[Any]]):
-        self._find = find
-
-    @cached_property
-    def _found(self) -> tuple[Any, ...]:
-        return tuple(self._find())
-
-    def __getitem__(self, where: Any) -> Any:
-        return self._found[where]
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def __eq__(self, other: object) -> bool:
-        return self._found == (other._found if isinstance(other, Later) else other)
-
-    def __hash__(self) -> int:
-        return hash(self._found)
-
-    def __repr__(self) -> str:
-        return repr(self._found)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return tuple, (self._found,)
 
 
 @dataclass(frozen=True, repr=False)

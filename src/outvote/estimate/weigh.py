@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions import Assumption, Bounded, FiniteKurtosis
+from outvote.assumptions import Assumption, Bounded, BoundedRatio, FiniteKurtosis
 from outvote.contamination import Contamination
 from outvote.data.missing import ContradictionError
 from outvote.estimate.evidence import premise_of
@@ -24,6 +25,8 @@ Floats = NDArray[np.float64]
 
 #: The largest sd at which a claim stands is found to this ratio.
 _SD_RATIO = 1.005
+#: A premise this many times as large counts as any.
+_LARGEST_PREMISE = 2.0**20
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,10 @@ class Weighed:
         Whether mean(b)/mean(a) - 1 is asked for.
     unit : float
         What the rows of `samples` were divided by: 1, unless their squares would overflow, or vanish.
+    names : sequence of str
+        What the samples are called.
+    sizes : sequence of int or None
+        How many rows each sample has, if some were held out.
     """
 
     samples: tuple[Sample, ...]
@@ -52,11 +59,13 @@ class Weighed:
     counts: tuple[int, ...]
     relative: bool = False
     unit: float = 1.0
+    names: Sequence[str] = "ab"
+    sizes: Sequence[int] | None = None
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
-        return sum(one.n_rows for one in self.ordered)
+        """How many rows there are, those held out among them."""
+        return sum(self.sizes or [one.n_rows for one in self.ordered])
 
     @property
     def n_omitted(self) -> int:
@@ -86,10 +95,11 @@ class Weighed:
     def premise(self, sds: Sequence[float] | None = None) -> str:
         """Say in words what the sds of the clean rows are at most, where they were read off the rows."""
         known = self.sds if sds is None else sds
+        subject = self.ordered[0].subject
         if len(known) == 1:
-            return "" if math.isnan(known[0]) else f"the clean rows' sd is at most {known[0]:.3g}"
-        parts = [f"{sd:.3g} in {name}" for sd, name in zip(known, "ab", strict=True) if not math.isnan(sd)]
-        return f"the clean rows' sd is at most {' and '.join(parts)}" if parts else ""
+            return "" if math.isnan(known[0]) else f"{subject} is at most {known[0]:.3g}"
+        parts = [f"{sd:.3g} in {name}" for sd, name in zip(known, self.names, strict=True) if not math.isnan(sd)]
+        return f"{subject} is at most {' and '.join(parts)}" if parts else ""
 
     @property
     def plain(self) -> float:
@@ -136,6 +146,11 @@ class Weighed:
                 high, below = low + step, margin
                 break
             low, step, above = low + step, 2 * step, margin
+        if math.isnan(below) and high - 1 > low:  # some stand however many there are
+            below = self.margin(high - 1, bound, sign)
+            if below > 0:
+                return high - 1
+            high -= 1
         if len(self.samples) == 1 and math.isfinite(above - below):  # its end is known, and moves steadily
 
             def stands(at: float) -> float:
@@ -169,16 +184,19 @@ class Weighed:
         """Return the largest sds, in the ratio of the premises, at which the claim stands for so many corrupt rows."""
         low, high, above = 1.0, 2.0, math.inf
         while (below := self.scaled_premise(high).margin(count, bound, sign)) > 0:
-            low, high, above = high, 2 * high, below
-            if high > 1e6:
+            if high >= _LARGEST_PREMISE:
                 return tuple(math.inf for _ in self.samples)
+            # The margin of one sample falls about in a straight line: try a little farther than that reaches 0.
+            line = 2 * high
+            if len(self.samples) == 1:
+                line = high + 1.05 * below * (high - low) / (above - below) if above > below else math.inf
+            low, high, above = high, max(2 * high, min(line, _LARGEST_PREMISE)), below
         if len(self.samples) == 1:
 
             def clear(at: float) -> float:
-                return self.scaled_premise(math.exp(at)).margin(count, bound, sign)
+                return self.scaled_premise(at).margin(count, bound, sign)
 
-            low, high = (math.log(one) for one in (low, high))
-            low = math.exp(falling_root(clear, low, high, above, below, math.log(_SD_RATIO))[0])
+            low = falling_root(clear, low, high, above, below, high / 2 * (_SD_RATIO - 1))[0]
         while len(self.samples) == 2 and high > low * _SD_RATIO:
             middle = math.sqrt(low * high)
             low, high = (middle, high) if self.scaled_premise(middle).clear_of(count, bound, sign) else (low, middle)
@@ -208,7 +226,7 @@ class Weighed:
             mean_of_a, pair = strongest_pair(*self.samples, self.terms, bound, sign, count)
             parts = ((-sign, mean_of_a, pair[0]), (sign, mean_of_a + bound, pair[1]))
             found = [
-                one.logs(side * (x.column / self.unit - mean)) - one.norm
+                one.logs(side * x.gaps(mean * self.unit) / self.unit) - one.norm
                 for x, (side, mean, one) in zip(self.ordered, parts, strict=True)
             ]
         else:
@@ -218,25 +236,34 @@ class Weighed:
         return [np.nan_to_num(one, nan=-math.inf) for one in found]
 
     def _own_logs(self, s: int, side: int, bound: float, count: int) -> Floats:
-        one, x = self.samples[s], self.ordered[s].column / self.unit
+        one, rows = self.samples[s], self.ordered[s]
         if len(self.samples) == 2 and isinstance(one.rows, Tally):
+            x = rows.given
             # Without a one, or a zero, on the claim's side the share falls by so much.
             share = one.rows.share if side < 0 else 1 - one.rows.share
             return np.where(x == (side > 0), max(share, 1 / one.rows.n_rows) / one.rows.n_rows, -math.inf)
-        centre = bound if len(self.samples) == 1 else float(np.nanmedian(x))
+        centre = bound if len(self.samples) == 1 else one.rows.middle
+        gaps = side * rows.gaps(centre * self.unit) / self.unit
         if not one.joint:
-            return side * (x - centre)
+            return gaps
         price = self.terms.price
         n = one.rows.n_rows
         if one.assume is None:
             factors = [variance_factors(n, price, adaptive=False)[0]]
         else:
             factors = list(factors_for(one.assume, n, price, adaptive=one.rows.adaptive))  # type: ignore[arg-type]
-        rows = (one.rows if side > 0 else one.rows.mirrored).scaled(1 / one.sd)
-        rows = rows.allowing(max(count, rows.n_found))
+        sorted_rows = (one.rows if side > 0 else one.rows.mirrored).scaled(1 / one.sd)
+        sorted_rows = sorted_rows.allowing(max(count, sorted_rows.n_found))
         at = side * centre / one.sd
-        best = max(factors, key=lambda each: math.log(each.weight) + rows.log_product(each, at, at))
-        return best.logs(side * (x - centre) / one.sd) - best.norm
+        best = max(factors, key=lambda each: math.log(each.weight) + sorted_rows.log_product(each, at, at))
+        return best.logs(gaps / one.sd) - best.norm
+
+
+class Planned(NamedTuple):
+    """What was fixed of a sample before its rows came: how many are planned, and the sd that is their premise."""
+
+    n_rows: float
+    sd: float = math.nan
 
 
 def weigh(
@@ -248,11 +275,24 @@ def weigh(
     relative: bool = False,
 ) -> Weighed:
     """Prepare one sample or two, and read an sd off the rows where none is declared."""
-    counts, adaptive = allowed.counts([one.n_rows for one in ordered]), terms.adversary == "adaptive"
+    return weigh_counts(ordered, assumed, allowed.counts([one.n_rows for one in ordered]), terms, relative=relative)
+
+
+def weigh_counts(
+    ordered: Sequence[Ordered],
+    assumed: Sequence[Assumption | None],
+    counts: tuple[int, ...],
+    terms: Terms,
+    *,
+    relative: bool = False,
+    planned: Sequence[Planned] | None = None,
+) -> Weighed:
+    """Prepare samples of which so many rows may be corrupt; if they are planned, evidence holds at every look."""
+    adaptive = terms.adversary == "adaptive"
     sizes = [one.size(max(m - one.n_found, 0)) for one, m in zip(ordered, counts, strict=True)]
     unit = max(sizes, key=lambda size: (size != 1, size))
     samples = []
-    for one, assume, count in zip(ordered, assumed, counts, strict=True):
+    for s, (one, assume, count) in enumerate(zip(ordered, assumed, counts, strict=True)):
         scaled, known = one, assume
         if unit != 1:  # squares would overflow, or vanish
             scaled, known = one.scaled(1 / unit), assume and assume.scaled(1 / unit)
@@ -261,10 +301,10 @@ def weigh(
         pairs = scaled.pairs(count, adaptive=adaptive) if unknown else None
         sd = math.nan
         if assume is None:
-            sd = premise_of(rows, terms)[0]
-        elif known is not None and not unknown and not isinstance(assume, Bounded):
+            sd = premise_of(rows, terms)[0] if planned is None else planned[s].sd / unit
+        elif known is not None and not unknown and not isinstance(assume, (Bounded, BoundedRatio)):
             sd = float(known.tail(1).sd)
-        samples.append(Sample(rows, known, sd, pairs))
+        samples.append(Sample(rows, known, sd, pairs, None if planned is None else planned[s].n_rows))
     return Weighed(tuple(samples), tuple(ordered), terms, counts, relative, unit)
 
 

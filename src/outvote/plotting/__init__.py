@@ -3,6 +3,7 @@
 from outvote.plotting.base import COLORS, LINES, legend_below, new_axes, new_panels, save
 from outvote.plotting.blocks import BlocksDisplay
 from outvote.plotting.mappings import AdmissibleDisplay, EnvelopeDisplay
+from outvote.plotting.monitor import MonitorDisplay
 from outvote.plotting.radius import RadiusDisplay
 from outvote.plotting.rows import RowsDisplay
 from outvote.plotting.sensitivity import SensitivityDisplay
@@ -13,6 +14,7 @@ __all__ = [
     "AdmissibleDisplay",
     "BlocksDisplay",
     "EnvelopeDisplay",
+    "MonitorDisplay",
     "RadiusDisplay",
     "RowsDisplay",
     "SensitivityDisplay",

@@ -9,31 +9,43 @@ Every round reads all rows again, and keeps the rows of its blocks: more rows ta
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 import operator
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote import _numba
-from outvote.blocks.hashing import hash_rows
 from outvote.data.files import find_files
 from outvote.data.text import count
-from outvote.estimate.summary import BlockSummary, GroupedBlockSummary
-from outvote.tables.engine import ANSWER, Engine, Key, NumberedRows, Query, Tally, add_tallies
-from outvote.tables.frames import EagerEngine, summary_of
+from outvote.estimate.summary import BlockSummary, RowSummary
+from outvote.tables.engine import ANSWER, Engine, Key, NumberedRows, Query, Tally, add_tallies, as_pandas
+from outvote.tables.gathered import Floats, Part, Sizes, Values, Wanted, merged, merged_values
+from outvote.tables.workers import (
+    PartOfRows,
+    Question,
+    RowGroup,
+    bucket,
+    counted,
+    counted_in_bins,
+    counts_merged,
+    fetched,
+    found_in_bins,
+    n_usable,
+    opened,
+    piloted,
+    pilots_merged,
+    split_into_buckets,
+    streamed,
+    summaries_merged,
+    summed,
+)
+from outvote.votes.evidence import Grid
 
-#: Rows that a worker turns into arrays at once.
-_BATCH = 2**17
-#: Rows that a worker hashes at once: mapping the memory of larger arrays takes longer than the hash.
-_HASHED = 2**13
 #: The share of its memory limit that a worker uses for the rows of a U-statistic: moving the rows needs as much again,
 #: and the libraries take more than half of a small limit.
 _SHARE = 1 / 12
@@ -41,9 +53,6 @@ _SHARE = 1 / 12
 _ROOM = 2**28
 #: Buckets of blocks in a round (two for each worker if that is more); they are fetched one at a time.
 _BUCKETS = 16
-
-#: Rows of a range of blocks, sorted by block: block numbers within the range, values, and ids, or None if in order.
-Shuffled = tuple[NDArray[Any], NDArray[np.float64], NDArray[np.int64] | None]
 
 
 def cluster_engine(source: Any, row_id: str | None, client: Any) -> Engine:
@@ -97,7 +106,7 @@ class _Files:
         for path in map(os.path.abspath, paths):  # a worker may run in another folder
             if not path.lower().endswith(".parquet"):
                 raise ValueError(f"{path!r} is not a Parquet file: read it with dask.dataframe, and scan the dataframe")
-            with _opened(path) as file:
+            with opened(path) as file:
                 schema = file.schema_arrow.remove_metadata()
                 self._row_groups += (RowGroup(path, i) for i in range(file.num_row_groups))
             if path == self._first:
@@ -126,43 +135,8 @@ class _Files:
         return [(i, self._row_groups[i : i + step]) for i in range(0, len(self._row_groups), step)]
 
     def answer(self, table: Any) -> Any:
-        """Return an Arrow table unchanged."""
-        return table
-
-
-@dataclass(frozen=True)
-class RowGroup:
-    """A row group of a Parquet file."""
-
-    path: str
-    number: int
-
-    def tables(self, columns: list[str]) -> Iterator[Any]:
-        """Yield some columns, as Arrow tables of a few rows each."""
-        import pyarrow as pa
-
-        with _opened(self.path) as file:
-            try:
-                for batch in file.iter_batches(_BATCH, row_groups=[self.number], columns=columns, use_threads=False):
-                    yield pa.Table.from_batches([batch])
-            except (OSError, pa.ArrowException) as error:
-                raise _unreadable(self.path, error) from None
-
-
-def _opened(path: str) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        # A small buffer, so that the compressed bytes of a whole row group are not held.
-        return pq.ParquetFile(path, buffer_size=2**20, pre_buffer=False)
-    except (OSError, pa.ArrowException) as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: str, error: Exception) -> Exception:
-    kind = OSError if isinstance(error, OSError) else ValueError
-    return kind(f"{path!r} cannot be read: {str(error).strip().splitlines()[0]}")
+        """Return an Arrow table as a pandas frame, if pandas is installed."""
+        return as_pandas(table)
 
 
 class ClusterEngine(Engine):
@@ -170,8 +144,9 @@ class ClusterEngine(Engine):
 
     def __init__(self, source: _Partitions | _Files, row_id: str | None, client: Any):
         self._source, self._row_id, self._client = source, row_id, client
-        self._empty = _Part(source.empty, row_id)
+        self._empty = PartOfRows(source.empty, row_id)
         self._lengths: tuple[int, ...] | None = None
+        self._counts: tuple[dict[Key, Tally], ...] = ()
 
     def __str__(self) -> str:
         return str(self._source)
@@ -180,21 +155,54 @@ class ClusterEngine(Engine):
         """Return the names of the columns."""
         return self._empty.names()
 
-    def frame(self, columns: dict[str, list[Any]], answer: Mapping[str, type] = ANSWER) -> Any:
-        """Return an answer as a Dask dataframe, or as an Arrow table if the data are files."""
+    def frame(self, columns: dict[str, list[Any]], answer: Mapping[str, type | str] = ANSWER) -> Any:
+        """Return an answer as a Dask dataframe, or in memory if the data are files."""
         return self._source.answer(self._empty.frame(columns, answer))
 
-    def tally(self, query: Query) -> dict[Key, Tally]:
+    def is_boolean(self, name: str) -> bool:
+        """Return whether a column holds booleans by its type."""
+        return self._empty.is_boolean(name)
+
+    def tally(self, query: Query, *, ids: bool = True) -> dict[Key, Tally]:
         """Count the rows of each group, and the rows of each part, which are needed to number them."""
         self._empty.tally(query)  # raises an error for columns without numbers before anything is read
-        found = self._merged("count", _counted, _counts_merged, _Question(query))
-        self._lengths, tallies = ((), {}) if found is None else found
-        return tallies
+        found = self._merged("count", counted, counts_merged, Question(query))
+        self._counts = found or ()
+        self._lengths = tuple(sum(tally.n_rows for tally in part.values()) for part in self._counts)
+        return add_tallies(self._counts)
+
+    def stream(self, query: Query, labels: Sequence[Key]) -> Iterator[Part]:
+        """Fetch the rows of some groups, one part after the other."""
+        question = Question(query, self._row_id, labels=tuple(labels))
+        for task in self._tasks(_Run(), "rows", streamed, question):
+            yield from self._computed(task)
+
+    def pilots(self, query: Query, sizes: Sizes) -> list[Floats]:
+        """Return the rows of each large group that choose its bins."""
+        question = Question(query, self._row_id, labels=tuple(sizes.large), steps=tuple(sizes.steps))
+        counts = np.array([[n_usable(part.get(key), query) for key in sizes.large] for part in self._counts])
+        befores = np.cumsum(counts, axis=0) - counts
+        found = self._merged("pilot", piloted, pilots_merged, question, list(befores))
+        return [np.concatenate(several) for several in found]
+
+    def row_summaries(
+        self, query: Query, labels: Sequence[Key], grids: Sequence[Sequence[Grid]]
+    ) -> list[list[RowSummary]]:
+        """Count the finite rows of each group in bins, on the workers."""
+        question = Question(query, self._row_id, labels=tuple(labels), grids=tuple(map(tuple, grids)))
+        found: list[list[RowSummary]] = self._merged("bins", counted_in_bins, merged, question)
+        return found
+
+    def in_bins(self, query: Query, labels: Sequence[Key], wanted: Sequence[Wanted]) -> list[Values]:
+        """Return the values of rows in some bins of each group, and how many rows have each."""
+        question = Question(query, self._row_id, labels=tuple(labels), wanted=tuple(wanted))
+        found: list[Values] = self._merged("in-bins", found_in_bins, merged_values, question)
+        return found
 
     def summaries(self, query: Query, n_blocks: Mapping[Key, int], seed: int) -> dict[Key, BlockSummary]:
         """Sum up the blocks of each group."""
-        question = _Question(query, self._row_id, dict(n_blocks), seed)
-        found = self._merged("summary", _summed, _summaries_merged, question)
+        question = Question(query, self._row_id, dict(n_blocks), seed)
+        found = self._merged("summary", summed, summaries_merged, question)
         return {key: found.group(key) for key in n_blocks} if query.by else {(): found}
 
     def blocks(
@@ -208,11 +216,11 @@ class ClusterEngine(Engine):
         edges = tuple(n * j // n_buckets for j in range(n_buckets + 1))
         for low in range(0, n_buckets, in_round):
             some = edges[low : low + in_round + 1]
-            yield from self._round(_Question(query, self._row_id, dict(n_blocks), seed, some))
+            yield from self._round(Question(query, self._row_id, dict(n_blocks), seed, some))
 
     def rows(self, query: Query) -> Iterator[NumberedRows]:
         """Fetch the rows of one part after the other."""
-        for task in self._tasks(_Run(), "rows", _fetched, _Question(query, self._row_id, seed=0)):
+        for task in self._tasks(_Run(), "rows", fetched, Question(query, self._row_id, seed=0)):
             yield from self._computed(task)
 
     def _room(self) -> list[int]:
@@ -223,19 +231,19 @@ class ClusterEngine(Engine):
             limits = [worker["memory_limit"] for worker in workers] or limits
         return [max(1, int(limit * _SHARE)) if limit else _ROOM for limit in limits]
 
-    def _round(self, question: _Question) -> Iterator[tuple[Key, int, NDArray[np.float64]]]:
+    def _round(self, question: Question) -> Iterator[tuple[Key, int, NDArray[np.float64]]]:
         import dask
         from dask import delayed
 
         run = _Run()
-        parts = self._tasks(run, "split", _split, question, len(question.edges) - 1)
+        parts = self._tasks(run, "split", split_into_buckets, question, len(question.edges) - 1)
         waiting = []
         for j, (low, high) in enumerate(itertools.pairwise(question.edges)):
             picked = [
                 delayed(operator.getitem)(part, j, dask_key_name=run.name("shuffle", j, i))
                 for i, part in enumerate(parts)
             ]
-            waiting.append(delayed(_bucket)(picked, high - low, dask_key_name=run.name("bucket", j)))
+            waiting.append(delayed(bucket)(picked, high - low, dask_key_name=run.name("bucket", j)))
         waiting = list(dask.persist(*waiting) if self._client is None else self._client.persist(waiting))
         for low in question.edges[:-1]:
             counts, values = self._computed(waiting.pop(0))
@@ -252,27 +260,42 @@ class ClusterEngine(Engine):
         return self._lengths
 
     def _tasks(
-        self, run: _Run, name: str, function: Callable[..., Any], question: _Question, n_tasks: int | None = None
+        self,
+        run: _Run,
+        name: str,
+        function: Callable[..., Any],
+        question: Question,
+        n_tasks: int | None = None,
+        firsts: Sequence[Any] = (),
     ) -> list[Any]:
-        """Return one task for each part of the rows, or about `n_tasks` tasks."""
+        """Return one task for each part of the rows, or about `n_tasks` tasks.
+
+        Each is told the number of its first row, or what `firsts` has for it.
+        """
         from dask import delayed
 
         shared = delayed(question, name=run.name("question"), traverse=False)
         pieces = self._source.pieces(question.columns, n_tasks)
-        firsts: Sequence[int] = ()
         if question.seed is not None and self._row_id is None:
             firsts = list(itertools.accumulate(self._counted_lengths(question.query), initial=0))
         return [
-            delayed(function)(piece, firsts[number] if firsts else 0, shared, dask_key_name=run.name(name, i))
+            delayed(function)(piece, firsts[number] if len(firsts) else 0, shared, dask_key_name=run.name(name, i))
             for i, (number, piece) in enumerate(pieces)
         ]
 
-    def _merged(self, name: str, function: Callable[..., Any], merge: Callable[..., Any], question: _Question) -> Any:
+    def _merged(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        merge: Callable[..., Any],
+        question: Question,
+        firsts: Sequence[Any] = (),
+    ) -> Any:
         """Apply a function to every part, and merge neighbouring results in pairs; None if there are no parts."""
         from dask import delayed
 
         run, level = _Run(), 0
-        found = self._tasks(run, name, function, question)
+        found = self._tasks(run, name, function, question, firsts=firsts)
         while len(found) > 1:
             pairs = [found[i : i + 2] for i in range(0, len(found), 2)]
             found = [
@@ -297,133 +320,3 @@ class _Run:
     def name(self, what: str, *numbers: int) -> str:
         """Return the name of a task."""
         return "-".join(["outvote", what, *map(str, numbers or (0,)), self._token])
-
-
-# --- functions that run on a worker ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Question:
-    """The work for every part: a count or, if there is a seed, a summary or the rows of some blocks.
-
-    Bucket j has the blocks from ``edges[j]`` up to ``edges[j + 1]``.
-    """
-
-    query: Query
-    row_id: str | None = None
-    n_blocks: Mapping[Key, int] | None = None
-    seed: int | None = None
-    edges: tuple[int, ...] = ()
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns to read."""
-        ids = () if self.row_id is None else (self.row_id,)
-        return list(dict.fromkeys((*self.query.columns, *self.query.by, *ids)))
-
-
-class _Part(EagerEngine):
-    """Some of the rows, in memory; without a row id, the first of them has the number `first`."""
-
-    def __init__(self, frame: Any, row_id: str | None, first: int = 0):
-        import narwhals as nw
-
-        super().__init__(nw.from_native(frame, eager_only=True), row_id)
-        self._first = first if row_id is None else 0
-
-    def _ids(self, low: int, n_rows: int) -> NDArray[np.int64]:
-        return super()._ids(self._first + low, n_rows)
-
-
-def _parts(piece: Any, first: int, question: _Question) -> Iterator[_Part]:
-    """Yield a partition or row groups in parts that are small enough to be turned into arrays."""
-    if isinstance(piece, list):
-        tables = (table for group in piece for table in group.tables(question.columns))
-    else:
-        tables = (piece.iloc[low : low + _BATCH] for low in range(0, len(piece), _BATCH))
-    for table in tables:
-        yield _Part(table, question.row_id, first)
-        first += len(table)
-
-
-def _rows(piece: Any, first: int, question: _Question) -> Iterator[NumberedRows]:
-    for part in _parts(piece, first, question):
-        yield from part.rows(question.query)
-
-
-def _fetched(piece: Any, first: int, question: _Question) -> list[NumberedRows]:
-    """Return the rows with their keys and ids."""
-    return list(_rows(piece, first, question))
-
-
-Counts = tuple[tuple[int, ...], dict[Key, Tally]]
-
-
-def _counted(piece: Any, first: int, question: _Question) -> Counts:
-    """Return the number of rows, in all and by group."""
-    tallies = add_tallies(part.tally(question.query) for part in _parts(piece, first, question))
-    return (sum(tally.n_rows for tally in tallies.values()),), tallies
-
-
-def _counts_merged(a: Counts, b: Counts) -> Counts:
-    return a[0] + b[0], add_tallies((a[1], b[1]))
-
-
-@_numba.numpy_only()
-def _summed(piece: Any, first: int, question: _Question) -> BlockSummary | GroupedBlockSummary:
-    """Return the summary of the rows, by group if there are groups."""
-    n_blocks, seed = question.n_blocks, question.seed
-    assert n_blocks is not None
-    assert seed is not None
-    return summary_of(_rows(piece, first, question), n_blocks, seed)
-
-
-def _summaries_merged(a: Any, b: Any) -> Any:
-    # A copy is made because `a` is needed again, unchanged, if a worker is lost.
-    return copy.deepcopy(a).merge(b)
-
-
-@_numba.numpy_only()
-def _split(piece: Any, first: int, question: _Question) -> list[Shuffled]:
-    """Return the finite rows of the requested blocks in buckets, sorted by block."""
-    assert question.n_blocks is not None
-    assert question.seed is not None
-    low, high = question.edges[0], question.edges[-1]
-    kind = np.min_scalar_type(high - low)  # numpy uses a radix sort if two bytes suffice
-    some: list[Any] = [(np.empty(0, kind), np.empty((0, len(question.query.columns))), np.empty(0, np.int64))]
-    for values, _, ids in _rows(piece, first, question):
-        for i in range(0, len(ids), _HASHED):
-            part, numbers = values[i : i + _HASHED], ids[i : i + _HASHED]
-            found = hash_rows(numbers, question.seed) % question.n_blocks[()]
-            keep = (found >= low) & (found < high) & np.isfinite(part).all(axis=1)
-            some.append(((found[keep] - low).astype(kind), part[keep], numbers[keep]))
-    blocks, values, ids = (np.concatenate(arrays) for arrays in zip(*some, strict=True))
-    order = np.argsort(blocks, kind="stable")
-    starts = (np.array(question.edges[:-1]) - low).astype(kind)
-    buckets = []
-    for start, mine in zip(starts, np.split(order, np.searchsorted(blocks[order], starts[1:])), strict=True):
-        buckets.append((blocks[mine] - start, values[mine], None if question.row_id is None else ids[mine]))
-    return buckets
-
-
-def _bucket(parts: Sequence[Shuffled], n_blocks: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return the number of rows of each block, and their values, sorted by block and id.
-
-    Parts without ids are in the order of ids. Rows are moved to their place one part at a time, because sorting all of
-    them would take three times their memory.
-    """
-    counts, n_rows = np.zeros(n_blocks, dtype=np.intp), sum(len(blocks) for blocks, _, _ in parts)
-    for blocks, _, _ in parts:
-        counts += np.bincount(blocks, minlength=n_blocks)
-    values, ids = np.empty((n_rows, parts[0][1].shape[1])), np.empty(n_rows, dtype=np.int64)
-    free = counts.cumsum() - counts  # the place of the next row of each block
-    for blocks, some, numbers in parts:
-        here = np.bincount(blocks, minlength=n_blocks)
-        places = (free - here.cumsum() + here)[blocks] + np.arange(len(blocks))
-        values[places] = some
-        if numbers is not None:
-            ids[places] = numbers
-        free += here
-    if parts[0][2] is not None:
-        values = values[np.lexsort((ids, np.repeat(np.arange(n_blocks), counts)))]
-    return counts, values

@@ -5,10 +5,8 @@ Names of columns and files, and labels, are data: they are quoted, or bound as v
 
 from __future__ import annotations
 
-import datetime
-import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +33,7 @@ from outvote.tables.engine import (
     Query,
     Tally,
     add_tallies,
+    as_pandas,
     check_row_id,
     labelled,
     refuse_column,
@@ -42,8 +41,11 @@ from outvote.tables.engine import (
     refuse_large_id,
     refuse_nan,
     refuse_null_id,
+    refuse_null_key,
     summaries_from_lines,
 )
+from outvote.tables.gathered import Groups, Part
+from outvote.tables.keys import GroupCodes, objects, typed_labels
 
 _DATES = {"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH TIME ZONE"}
 #: Keys of these types stand for themselves; others are turned into one of them, or refused.
@@ -51,8 +53,8 @@ _LABELS = INTEGER_TYPES | {"FLOAT", "DOUBLE", "BOOLEAN", "VARCHAR"} | _DATES
 _TURNED = {"UUID": "VARCHAR", "TIMESTAMP_NS": "TIMESTAMP"}
 #: Rows fetched at once when blocks are brought here.
 _BATCH = 100_000
-#: Labels in a text file that are integers, without zeros that would be lost.
-_INTEGER = re.compile(r"-?[1-9][0-9]{0,17}|0")
+#: Rows handed over at once when they are counted here.
+_STREAMED = 1 << 18
 
 
 def duck_engine(source: Any, row_id: str | None, memory_limit: str | None, table: str | None, hash: str) -> Engine:
@@ -112,6 +114,10 @@ class _Relation:
         number = "row_number() OVER () - 1" if row_id is None else f"TRY_CAST({raw} AS BIGINT)"
         ids = [f"{number} AS id", f"{raw}::HUGEINT AS given", "0 AS file", "0 AS n"]
         return f"SELECT {', '.join([*values, *keys, *ids])} FROM outvote_source"
+
+    def holds_text(self, names: Sequence[str]) -> bool:
+        """Return whether some columns may hold text instead of numbers."""
+        return False
 
     def key_kind(self, name: str) -> str:
         """Return the type that a key is turned into; refuse what cannot be a label."""
@@ -201,6 +207,10 @@ class _FileSource(_Relation):
             )
         return f"SELECT * REPLACE ({number} AS id) FROM ({rows})"
 
+    def holds_text(self, names: Sequence[str]) -> bool:
+        """Return whether some columns may hold text instead of numbers."""
+        return self._files.may_hold_text(names)
+
     def key_kind(self, name: str) -> str:
         """Return the type of a key: text in a text file."""
         return "VARCHAR" if self.keys_are_text else super().key_kind(name)
@@ -210,8 +220,8 @@ class _FileSource(_Relation):
         return self._files.run(sql)
 
     def answer(self, table: Any) -> Any:
-        """Leave an Arrow table as it is."""
-        return table
+        """Return an Arrow table as a pandas frame, if pandas is installed."""
+        return as_pandas(table)
 
     def place(self, file: int) -> str:
         """Return what a file is called."""
@@ -234,8 +244,35 @@ class DuckEngine(Engine):
         """Return the names of the columns."""
         return list(self._source.columns)
 
-    def frame(self, columns: dict[str, list[Any]], answer: Mapping[str, type] = ANSWER) -> Any:
-        """Return a relation, or an Arrow table where the data are files."""
+    def sums(self, query: Query, unit: str) -> Any:
+        """Add up the rows of each user in each group."""
+        import narwhals as nw
+
+        keys, wanted = len(query.by), Query(query.columns, (*query.by, unit))
+        heads = [f"k{j}" for j in range(keys + 1)]
+        totals = ["count_if(missing) AS bad"]
+        for j in range(len(query.columns)):
+            totals += [f"{how}(v{j}) AS {name}{j}" for how, name in (("sum", "v"), ("min", "low"), ("max", "high"))]
+        found = self._arrow(
+            f"SELECT {', '.join([*heads, *totals])} FROM ({self._marked(wanted)}) GROUP BY {', '.join(heads)}"
+        )
+        for j, name in enumerate(wanted.by):
+            if found[f"k{j}"].null_count:
+                refuse_null_key(name)
+        frame = nw.from_native(found).rename({f"k{keys}": "u"})
+        if self._source.keys_are_text:
+            labels = {written: key for key, written in self._written.items()}
+            texts = zip(*(found[f"k{j}"].to_pylist() for j in range(keys)), strict=True)
+            several = [labels[text] if keys > 1 else (labels[text],) for text in texts]
+            typed = {f"k{j}": [one[j] for one in several] for j in range(keys)}  # type: ignore[index]
+            typed["u"] = typed_labels(found[f"k{keys}"].to_pylist())
+            frame = frame.with_columns(
+                *(nw.new_series(name, labels_, backend="pyarrow") for name, labels_ in typed.items())
+            )
+        return frame
+
+    def frame(self, columns: dict[str, list[Any]], answer: Mapping[str, type | str] = ANSWER) -> Any:
+        """Return a relation, or a frame where the data are files."""
         return self._source.answer(super().frame(columns, answer))
 
     def n_rows(self) -> int | None:
@@ -257,22 +294,23 @@ class DuckEngine(Engine):
         except duckdb_module().Error as error:
             raise readable(error, str(self)) from None
 
-    def tally(self, query: Query) -> dict[Key, Tally]:
+    def is_boolean(self, name: str) -> bool:
+        """Return whether a column holds booleans by its type."""
+        return self._source.columns[name] == "BOOLEAN"
+
+    def tally(self, query: Query, *, ids: bool = True) -> dict[Key, Tally]:
         """Count the rows of each group."""
         keys = [f"k{j}" for j in range(len(query.by))]
-        odd = " OR ".join(f"r{j} IS NOT NULL" for j in range(len(query.columns)))
-        cell = f"coalesce({', '.join([*(f'r{j}' for j in range(len(query.columns))), 'NULL'])})"
-        first = f"(file, n)) FILTER ({odd})"
+        numbers = ["count_if(id IS NULL)", "min(given)::VARCHAR", "max(given)::VARCHAR"]
         counts = [
-            "count(*)", "count_if(missing)", "count_if(infinite AND NOT missing)", "count_if(id IS NULL)",
-            "min(given)::VARCHAR", "max(given)::VARCHAR", f"count_if({odd})", f"arg_min(file, {first}",
-            f"arg_min(n, {first}", f"arg_min({cell}, {first}",
+            "count(*)", "count_if(missing)", "count_if(infinite AND NOT missing)",
+            *(numbers if ids else ["0", "NULL", "NULL"]), *self._unreadable(query),
         ]  # fmt: skip
         group = f"GROUP BY {', '.join(keys)}" if keys else ""
         found = self._arrow(f"SELECT {', '.join([*keys, *counts])} FROM ({self._marked(query)}) {group}")
         lines = [list(line) for line in zip(*(column.to_pylist() for column in found.columns), strict=True)]
         columns = [[line[j] for line in lines] for j in range(len(keys))]
-        typed = [_typed(column) for column in columns] if self._source.keys_are_text else columns
+        typed = [typed_labels(column) for column in columns] if self._source.keys_are_text else columns
         tallies, self._written = [], {}
         lowest, highest = 0, 0
         for i, line in enumerate(lines):
@@ -291,6 +329,15 @@ class DuckEngine(Engine):
         last = highest if self._row_id is not None else sum(tally.n_rows for tally in known.values())
         self._small = lowest >= 0 and last < PRIME
         return known
+
+    def _unreadable(self, query: Query) -> list[str]:
+        """Write how many cells hold text instead of a number, and the file, row and text of the first."""
+        if not self._source.holds_text(query.columns):
+            return ["0", "NULL", "NULL", "NULL"]
+        odd = " OR ".join(f"r{j} IS NOT NULL" for j in range(len(query.columns)))
+        cell = f"coalesce({', '.join([*(f'r{j}' for j in range(len(query.columns))), 'NULL'])})"
+        first = f"(file, n)) FILTER ({odd})"
+        return [f"count_if({odd})", *(f"arg_min({one}, {first}" for one in ("file", "n", cell))]
 
     def _marked(self, query: Query) -> str:
         """Write the rows, with what is wrong with each."""
@@ -377,10 +424,33 @@ class DuckEngine(Engine):
                 given = [column.to_pylist() for column in batch.columns[len(each) : -1]]
                 found = [labels[written] for written in zip(*given, strict=True)] if given else []
                 several = [key if len(keys) > 1 else (key,) for key in found]
-                named = [_objects([one[j] for one in several]) for j in keys]  # type: ignore[index]
+                named = [objects([one[j] for one in several]) for j in keys]  # type: ignore[index]
                 yield np.column_stack(columns), named, batch.columns[-1].to_numpy(zero_copy_only=False)
         except duckdb_module().Error as error:
             raise readable(error, str(self)) from None
+
+    def stream(self, query: Query, labels: Sequence[Key]) -> Iterator[Part]:
+        """Yield all rows in their order, some at a time."""
+        codes_of = GroupCodes({self._written[label]: number for number, label in enumerate(labels)} if query.by else {})
+        each, keys = range(len(query.columns)), range(len(query.by))
+        heads = [*(f"v{j}" for j in each), *(f"k{j}" for j in keys), *(() if self._row_id is None else ("id",))]
+        try:
+            for batch in self._source.run(
+                f"SELECT {', '.join(heads)} FROM ({self._source.select(query, self._row_id)})"
+            ).to_arrow_reader(_STREAMED):
+                columns = batch.columns
+                values = [column.to_numpy(zero_copy_only=False) for column in columns[: len(each)]]
+                table = values[0][:, None] if len(values) == 1 else np.column_stack(values)
+                codes = codes_of(columns[len(each) : len(each) + len(keys)]) if query.by else None
+                ids = None if self._row_id is None else columns[-1].to_numpy(zero_copy_only=False)
+                yield Part(table, codes, ids)
+        except duckdb_module().Error as error:
+            raise readable(error, str(self)) from None
+
+    def kept(self, query: Query, labels: Sequence[Key], *, omit: bool) -> Groups:
+        """Bring the rows of some groups here, which are looked at with as many threads as DuckDB uses."""
+        (threads,) = self._arrow("SELECT current_setting('threads') AS threads").column(0).to_pylist()
+        return replace(super().kept(query, labels, omit=omit), threads=max(1, int(threads)))
 
     def _batches(self, sql: str) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
         """Fetch lines of (block, values), some at a time."""
@@ -393,36 +463,3 @@ class DuckEngine(Engine):
                     yield labels, rows
         except duckdb_module().Error as error:
             raise readable(error, str(self)) from None
-
-
-def _objects(items: Sequence[Any]) -> NDArray[Any]:
-    """Return an array of Python objects."""
-    found = np.empty(len(items), dtype=object)
-    found[:] = items
-    return found
-
-
-def _typed(texts: Sequence[str | None]) -> list[Any]:
-    """Return labels of a text file as integers, numbers, booleans or dates if all of them are, each told apart."""
-    there = dict.fromkeys(text for text in texts if text is not None)
-    truth = {"true": True, "false": False}.__getitem__
-    for read in (_whole, _number, truth, datetime.date.fromisoformat, datetime.datetime.fromisoformat):
-        try:
-            labels = {text: read(text) for text in there}
-        except (KeyError, ValueError):
-            continue
-        if len(set(labels.values())) == len(labels) and all(label == label for label in labels.values()):
-            return [None if text is None else labels[text] for text in texts]
-    return list(texts)
-
-
-def _number(text: str) -> float:
-    if "_" in text or not math.isfinite(float(text)):
-        raise ValueError
-    return float(text)
-
-
-def _whole(text: str) -> int:
-    if not _INTEGER.fullmatch(text):
-        raise ValueError
-    return int(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.data.files import check_name
-from outvote.estimate.summary import BlockSummary
+from outvote.data.groups import group_codes
+from outvote.estimate.summary import BlockSummary, RowSummary
+from outvote.tables.gathered import (
+    Floats,
+    Groups,
+    Part,
+    Sizes,
+    Values,
+    Wanted,
+    pilots_of,
+    summaries_of,
+    values_in_bins,
+)
+from outvote.tables.gathered import Key as Key
+from outvote.votes.evidence import Grid
 
 #: The columns of an answer by group, beside the keys, and what they hold; "column" where there are several questions.
 ANSWER: dict[str, type] = {
@@ -38,8 +52,8 @@ BY_GROUP: dict[str, type] = {
     "provenance": str,
 }
 
-#: A group's label: one value, or a tuple of them where there are several keys. Without groups there is one, ().
-Key = Hashable
+#: What is worked out of the rows of each user.
+_TOTALS = {"v": np.add, "low": np.minimum, "high": np.maximum}
 #: Rows in memory: their values, keys and ids.
 NumberedRows = tuple[NDArray[np.float64], Sequence[NDArray[Any]], NDArray[np.int64]]
 #: No sum of rows multiplied by this is too large for a float.
@@ -96,10 +110,11 @@ def labelled(query: Query, labels: Iterable[Any]) -> Key:
 
 @dataclass(frozen=True)
 class Query:
-    """What an engine is asked for: columns, keys, and the rows in which all columns are finite numbers."""
+    """What an engine is asked for: columns, keys, and the rows in which all columns are numbers, finite unless told."""
 
     columns: tuple[str, ...]
     by: tuple[str, ...] = ()
+    infinite: bool = False
 
 
 class Engine(ABC):
@@ -107,6 +122,14 @@ class Engine(ABC):
 
     #: Which hash deals the rows: "portable" gives the same blocks everywhere, "native" is the engine's own.
     hashed: str = "portable"
+    #: Whether all rows are in memory, in the order that counts.
+    in_memory: bool = False
+    _row_id: str | None = None
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether rows have ids of their own."""
+        return self._row_id is not None
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -117,8 +140,15 @@ class Engine(ABC):
         return None
 
     @abstractmethod
-    def tally(self, query: Query) -> dict[Key, Tally]:
-        """Count the rows of each group; refuse a key that is NULL and a column that holds no numbers."""
+    def is_boolean(self, name: str) -> bool:
+        """Return whether a column holds booleans by its type."""
+
+    @abstractmethod
+    def tally(self, query: Query, *, ids: bool = True) -> dict[Key, Tally]:
+        """Count the rows of each group; refuse a key that is NULL and a column that holds no numbers.
+
+        With `ids` also refuse ids that are NULL or too large.
+        """
 
     @abstractmethod
     def summaries(self, query: Query, n_blocks: Mapping[Key, int], seed: int) -> dict[Key, BlockSummary]:
@@ -134,17 +164,97 @@ class Engine(ABC):
     def rows(self, query: Query) -> Iterator[NumberedRows]:
         """Yield all rows with their keys and ids, some at a time, NULL as NaN; `tally` has been called."""
 
-    def frame(self, columns: dict[str, list[Any]], answer: Mapping[str, type] = ANSWER) -> Any:
-        """Return a table of the kind the data came in; columns that are not in `answer` are keys."""
+    # --- evidence: rows of small groups, summaries of large ones ------------------------------------------
+
+    @abstractmethod
+    def stream(self, query: Query, labels: Sequence[Key]) -> Iterator[Part]:
+        """Yield all rows in their order, some at a time, with the numbers of their groups among `labels`.
+
+        `tally` has been called.
+        """
+
+    def pilots(self, query: Query, sizes: Sizes) -> list[Floats]:
+        """Return the rows of each large group that choose its bins."""
+        return pilots_of(self._usable(query, sizes.large), sizes.steps)
+
+    def row_summaries(
+        self, query: Query, labels: Sequence[Key], grids: Sequence[Sequence[Grid]]
+    ) -> list[list[RowSummary]]:
+        """Count the finite rows of each group in bins, a summary for each column."""
+        return summaries_of(self._usable(query, labels), grids)
+
+    def in_bins(self, query: Query, labels: Sequence[Key], wanted: Sequence[Wanted]) -> list[Values]:
+        """Return the values of rows in some bins of each group, and how many rows have each."""
+        return values_in_bins(self._usable(query, labels), wanted)
+
+    def _usable(self, query: Query, labels: Sequence[Key]) -> Iterator[Part]:
+        return usable_parts(self.stream(query, labels), query)
+
+    def kept(self, query: Query, labels: Sequence[Key], *, omit: bool) -> Groups:
+        """Bring the rows of some groups here, in the order of their ids if they have any; leave out bad ones or not."""
+        parts, n_columns = self.stream(query, labels), len(query.columns)
+        return Groups.of_parts(parts, labels, n_columns, omit=omit, infinite=query.infinite)
+
+    def sums(self, query: Query, unit: str) -> Any:
+        """Add up the rows of each user in each group; `tally` has been called.
+
+        Return a narwhals frame: keys k0, …, the user u, sums v0, … of the columns, their least and largest value low0,
+        high0, …, and bad, the number of rows that have NaN, NULL or text in some column.
+        """
+        import narwhals as nw
+
+        parts = list(self.rows(Query(query.columns, (*query.by, unit))))
+        values = np.concatenate([part[0] for part in parts])
+        keys = [np.concatenate([part[1][j] for part in parts]) for j in range(len(query.by) + 1)]
+        labels, codes = group_codes(tuple(keys))
+        order = np.argsort(codes, kind="stable")
+        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+        rows, bad = values[order], np.isnan(values).any(axis=1)[order]
+        columns: dict[str, Any] = {f"k{j}": [label[j] for label in labels] for j in range(len(query.by))}  # type: ignore[index]
+        columns |= {"u": [label[-1] for label in labels], "bad": np.add.reduceat(bad.astype(np.int64), starts)}  # type: ignore[index]
+        for j in range(len(query.columns)):
+            columns |= {f"{name}{j}": how.reduceat(rows[:, j], starts) for name, how in _TOTALS.items()}
+        return nw.from_dict(columns, backend="pyarrow")
+
+    def frame(self, columns: dict[str, list[Any]], answer: Mapping[str, type | str] = ANSWER) -> Any:
+        """Return a table of the kind the data came in; columns that are not in `answer` are keys.
+
+        In `answer` the name of a key stands for its type.
+        """
         import pyarrow as pa
 
-        kinds = {str: pa.string(), float: pa.float64(), int: pa.int64()}
-        types = {name: kinds[answer[name]] if name in answer else self.key_type(name) for name in columns}
+        kinds = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
+        held = {name: answer.get(name, name) for name in columns}
+        types = {name: self.key_type(kind) if isinstance(kind, str) else kinds[kind] for name, kind in held.items()}
         return pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
 
     def key_type(self, name: str) -> Any:
         """Return the Arrow type of a key; None leaves it to Arrow."""
         return None
+
+
+def usable_parts(parts: Iterable[Part], query: Query) -> Iterator[Part]:
+    """Return the rows that are counted in bins."""
+    for part in parts:
+        yield (part.bounded() if query.infinite else part).usable()
+
+
+def numbered(labels: Sequence[Key]) -> dict[Key, int]:
+    """Return the number of each label."""
+    return {label: number for number, label in enumerate(labels)}
+
+
+def as_pandas(table: Any) -> Any:
+    """Return an Arrow table as a pandas frame if pandas is installed, and else as it is."""
+    try:
+        import pandas  # noqa: F401
+        import pyarrow
+    except ModuleNotFoundError:
+        return table
+    gaps = [
+        field.name for field in table.schema if pyarrow.types.is_integer(field.type) and table[field.name].null_count
+    ]
+    return table.to_pandas().astype(dict.fromkeys(gaps, "Int64"))  # whose own integers have no missing values
 
 
 def samples_of(

@@ -1,138 +1,207 @@
-"""Means of the groups of a frame in memory, by evidence."""
+"""Evidence on any engine: gather rows or summaries of each group, and answer from these."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions import Assumption
-from outvote.data.groups import group_codes
+from outvote.assumptions import Assumption, Proportion
 from outvote.data.rows import Rows
 from outvote.estimate.levels import agree
-from outvote.estimate.mean import mean_of
+from outvote.estimate.mean import mean_of, mean_of_summaries
 from outvote.estimate.ordered import MANY_ROWS
 from outvote.estimate.request import Assumed, Request
 from outvote.estimate.result import RobustEstimate
-from outvote.tables.engine import BY_GROUP, Engine, Key, Query
-from outvote.tables.labels import sortable
+from outvote.estimate.summary import RowSummary
+from outvote.tables.engine import BY_GROUP, Engine, Key, Query, Tally
+from outvote.tables.gathered import Floats, Groups, Sizes, completed, grids_of, sortable
 from outvote.votes import Terms
-from outvote.votes.evidence import premises_of_groups
-
-Floats = NDArray[np.float64]
+from outvote.votes.evidence import Grid, premises_of_groups
 
 #: The columns of an answer by group, beside the keys, and what they hold; "column" where there are several.
 MEAN_ANSWER: dict[str, type] = {"column": str, **BY_GROUP, "premise_sd": float, "note": str}
-
-
-@dataclass
-class Groups:
-    """Rows of a frame, those of one group together.
-
-    Attributes
-    ----------
-    labels : list
-        The labels of the groups, in order.
-    rows : ndarray
-        The rows, in columns.
-    starts : ndarray of int
-        Where each group begins, and where the last ends.
-    """
-
-    labels: list[Key]
-    rows: list[Floats]
-    starts: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, columns: Sequence[Floats], keys: Sequence[NDArray[Any]], keep: NDArray[np.bool_] | None) -> Groups:
-        """Bring the rows of each group together, in the order they came, or those that shall be kept."""
-        labels, codes = group_codes(tuple(keys))
-        ranks = _ranks(labels)
-        own = ranks[codes]
-        if keep is not None:
-            own, columns = own[keep], [column[keep] for column in columns]
-        order = np.argsort(own, kind="stable")  # small integers: a radix sort
-        sizes = np.bincount(own, minlength=len(labels))
-        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        sorted_labels: list[Key] = [None] * len(labels)
-        for label, rank in zip(labels, ranks.tolist(), strict=True):
-            sorted_labels[rank] = label
-        return cls(sorted_labels, [column[order] for column in columns], starts)
-
-
-def _ranks(labels: list[Key]) -> NDArray[Any]:
-    """Return where each label stands in order, in a type as small as can be."""
-    kind = np.uint16 if len(labels) < 2**16 else np.int64
-    numbers = np.array(labels) if len({type(one) for one in labels}) == 1 else np.empty(0, dtype=object)
-    if numbers.dtype.kind in "iufb" and (numbers[1:] > numbers[:-1]).all():
-        return np.arange(len(labels), dtype=kind)
-    order = sorted(range(len(labels)), key=lambda i: sortable(labels[i]))
-    ranks = np.empty(len(labels), dtype=kind)
-    ranks[order] = np.arange(len(labels), dtype=kind)
-    return ranks
 
 
 #: Columns, keys, and which rows are kept; None for all.
 Columns = tuple[list[Floats], list[NDArray[Any]], NDArray[np.bool_] | None]
 
 
-def usable_columns(given: tuple[list[Floats], list[NDArray[Any]]], nan_policy: str) -> Columns | None:
+def usable_columns(
+    given: tuple[list[Floats], list[NDArray[Any]]], nan_policy: str, *, infinite: bool
+) -> Columns | None:
     """Apply the NaN policy to columns; None if it refuses rows. A row is used if it has a number in each column."""
     values, keys = given
-    finite = np.logical_and.reduce([np.isfinite(one) for one in values])
+    finite = np.logical_and.reduce([~np.isnan(one) if infinite else np.isfinite(one) for one in values])
     if finite.all():
         return values, keys, None
-    if nan_policy == "raise" or (nan_policy == "omit" and any(np.isinf(one).any() for one in values)):
+    infinite_too = not infinite and any(np.isinf(one).any() for one in values)
+    if nan_policy == "raise" or (nan_policy == "omit" and infinite_too):
         return None
     if nan_policy == "omit":
         return values, keys, finite
     return [np.where(finite, one, math.nan) for one in values], keys, None
 
 
-def mean_by_evidence(
+@dataclass(frozen=True)
+class Gathered:
+    """What an engine has gathered of each group: its rows, or a summary for each column.
+
+    Attributes
+    ----------
+    groups : Groups
+        The rows of groups that are small.
+    summaries : dict of list of RowSummary
+        Those of the others.
+    """
+
+    groups: Groups
+    summaries: dict[Key, list[RowSummary]]
+
+    @property
+    def labels(self) -> list[Key]:
+        """All labels, in order."""
+        return sorted([*self.groups.labels, *self.summaries], key=sortable)
+
+    def sample(self, key: Key, j: int = 0) -> Floats | RowSummary:
+        """Return the rows of a group in one column, or their summary."""
+        if key in self.summaries:
+            return self.summaries[key][j]
+        return self.groups.group(self.groups.labels.index(key), j)
+
+
+def gather(
     engine: Engine,
     query: Query,
-    columns: Columns | None,
+    tallies: Mapping[Key, Tally],
+    request: Request,
+    fixed: Sequence[Grid | None],
+    labels: Sequence[Key] | None = None,
+) -> Iterator[Gathered]:
+    """Let an engine gather what evidence needs of all groups, or of some, as many at a time as memory holds easily.
+
+    Bins may be fixed before rows are seen.
+    """
+    bad = {key: one.n_missing + (0 if query.infinite else one.n_infinite) for key, one in tallies.items()}
+    finite = {key: tallies[key].n_rows - bad[key] for key in sorted(labels or tallies, key=sortable)}
+    sizes = Sizes(finite, []) if engine.in_memory else Sizes.of(finite, len(query.columns))
+    omit = request.nan_policy == "omit"
+    for some in sizes.portions(len(query.columns)):
+        groups = Groups([], [], np.zeros(1, dtype=np.int64))
+        if some.small:
+            groups = engine.kept(query, some.small, omit=omit)
+        found = list[list[RowSummary]]()
+        if some.large and all(grid is not None for grid in fixed):
+            grids = [grids_of(np.empty((0, 0)), fixed)] * len(some.large)
+            found = engine.row_summaries(query, some.large, grids)
+        elif some.large:
+            grids = [grids_of(pilot, fixed) for pilot in engine.pilots(query, some)]
+            found = engine.row_summaries(query, some.large, grids)
+        pairs = zip(some.large, found, strict=True)
+        yield Gathered(
+            groups, {key: [completed(one, finite[key], bad[key], request) for one in several] for key, several in pairs}
+        )
+
+
+def in_memory(engine: Any, query: Query, nan_policy: str) -> tuple[Gathered, int] | None:
+    """Return all rows of a frame in memory, and how many were left out; None if the NaN policy refuses some."""
+    columns = usable_columns(engine.columns(query), nan_policy, infinite=query.infinite)
+    if columns is None:
+        return None
+    values, keys, keep = columns
+    if query.by:
+        groups = Groups.of(values, keys, keep)
+        return Gathered(groups, {}), len(values[0]) - int(groups.starts[-1])
+    rows = values if keep is None else [column[keep] for column in values]
+    ends = np.array([0, len(rows[0])])
+    return Gathered(Groups([()], rows, ends), {}), len(values[0]) - len(rows[0])
+
+
+def bins_for(assumed: Assumed) -> list[Grid | None]:
+    """Return the bins that are fixed by what is declared of each column: those of 0 and 1 for proportions."""
+    return [Grid(0.0, 1.0) if isinstance(assume, Proportion) else None for assume in assumed]
+
+
+def mean_of_all(
+    query: Query, found: Gathered, request: Request, assumed: Assumed, *, one: bool, simultaneous: bool
+) -> RobustEstimate:
+    """Estimate the mean of each column of all rows."""
+    if () in found.summaries:
+        columns, parts = found.summaries[()], len(assumed) if simultaneous else 1
+        shape, names = ((), None) if one else ((len(assumed),), query.columns)
+        return agree(request, [columns[0].n_rows], mean_of_summaries(columns, assumed, shape, names, parts))
+    rows = found.groups.rows
+    if not len(rows[0]):
+        named = ", ".join(map(repr, query.columns))
+        raise ValueError(f"column {named} has no usable rows: at least one row is needed")
+    sample = Rows(rows[0], None) if one else Rows(np.column_stack(rows), query.columns)
+    return agree(request, [len(rows[0])], mean_of(sample, assumed, request, simultaneous))
+
+
+def mean_by_group(
+    engine: Engine,
+    query: Query,
+    portions: Iterable[Gathered],
     request: Request,
     assumed: Assumed,
     *,
     one: bool,
     simultaneous: bool,
 ) -> Any:
-    """Estimate the mean of each column of all rows, or return a table of those of each group."""
-    assert columns is not None
-    values, keys, keep = columns
-    if not query.by:
-        rows = values if keep is None else [column[keep] for column in values]
-        if not len(rows[0]):
-            named = ", ".join(map(repr, query.columns))
-            raise ValueError(f"column {named} has no usable rows: at least one row is needed")
-        sample = Rows(rows[0], None) if one else Rows(np.column_stack(rows), query.columns)
-        found = agree(request, [len(rows[0])], mean_of(sample, assumed, request, simultaneous))
-        return replace(found, n_omitted=found.n_omitted + len(values[0]) - len(rows[0]))
+    """Return a table of the means of each group and column."""
     if request.contamination is None:
         raise ValueError("contamination='auto' has one answer, but not one for each group: give a fraction or a count")
     request.allowed.count(10**6)  # raises for a pair: a mean has one sample, and so has each group
-    groups = Groups.of(values, keys, keep)
     terms = request.terms.shared(len(assumed) if simultaneous else 1)
-    lines = means_of_groups(groups, query.columns, request, assumed, terms)
-    labels = [key if isinstance(key, tuple) and len(query.by) > 1 else (key,) for key in groups.labels]
-    table = {name: [key[i] for key in labels for _ in query.columns] for i, name in enumerate(query.by)}
-    return engine.frame(table | {head: lines[head] for head in list(MEAN_ANSWER)[one:]}, MEAN_ANSWER)
+    lines: dict[Key, Sequence[tuple[Any, ...]]] = {}
+    for found in portions:
+        groups = found.groups
+        mine = dict(zip(groups.labels, lines_of_groups(groups, query.columns, request, assumed, terms), strict=True))
+        for key, several in found.summaries.items():
+            mine[key] = tuple(
+                (name, *_line_of_summary(summary, assume, request, terms))
+                for name, summary, assume in zip(query.columns, several, assumed, strict=True)
+            )
+        lines |= {key: [line[one:] for line in mine[key]] for key in (found.labels if found.summaries else mine)}
+    return table_of(engine, query, lines, MEAN_ANSWER, one)
 
 
-def means_of_groups(
+def table_of(
+    engine: Engine, query: Query, lines: Mapping[Key, Sequence[Sequence[Any]]], answer: Mapping[str, type], one: bool
+) -> Any:
+    """Return a table of the kind the data came in: the lines of each group, with its keys."""
+    several = len(query.by) > 1
+    labels = [(key if several else (key,), len(own)) for key, own in lines.items()]
+    table = {name: [key[i] for key, times in labels for _ in range(times)] for i, name in enumerate(query.by)}  # type: ignore[index]
+    flat = [line for own in lines.values() for line in own]
+    heads = list(answer)[one:]
+    return engine.frame(table | {head: [line[i] for line in flat] for i, head in enumerate(heads)}, answer)
+
+
+def _line_of_summary(summary: RowSummary, assume: Assumption | None, request: Request, terms: Terms) -> tuple[Any, ...]:
+    """Return what the answer has of one group and column, without the name of the column."""
+    try:
+        one = mean_of_summaries([summary], (assume,))(replace(request, terms=terms))
+    except ValueError as error:
+        return None, None, None, summary.n_rows, 0, "none", None, str(error)
+    estimate, low, high, sd = (None if math.isnan(number) else number for number in _numbers(one))
+    kind = one.certificate.provenance
+    note = one.certificate.note if kind == "none" else ""
+    return estimate, low, high, one.plan.n_rows, one.plan.n_corrupt, kind, sd, note
+
+
+def lines_of_groups(
     groups: Groups, names: tuple[str, ...], request: Request, assumed: Assumed, terms: Terms
-) -> dict[str, list[Any]]:
-    """Return the columns of the answer, without those of the keys: a line for each group and column."""
+) -> list[tuple[tuple[Any, ...], ...]]:
+    """Return the lines of the answer, one for each column, of each group whose rows are here."""
+    if not groups.labels:
+        return []
     each = [_column(groups, j, name, request, assumed[j], terms) for j, name in enumerate(names)]
-    lines = zip(*(zip(*one, strict=True) for one in each), strict=True)
-    flat = [line for group in lines for line in group]
-    return {head: [line[i] for line in flat] for i, head in enumerate(MEAN_ANSWER)}
+    return list(zip(*(zip(*one, strict=True) for one in each), strict=True))
 
 
 def _column(
@@ -146,7 +215,7 @@ def _column(
     if assume is None and terms.alternative == "two-sided" and terms.adversary == "oblivious":
         finite = _all_finite(values, groups.starts)
         small = np.flatnonzero(finite & (sizes > 0) & (sizes < MANY_ROWS) & (corrupt >= 0))
-        found[small] = _small_groups(values, groups.starts, small, corrupt, terms)
+        found[small] = _small_groups(groups, j, small, corrupt, terms)
     numbers = np.stack([found[:, 1] / 2 + found[:, 2] / 2, found[:, 1], found[:, 2], found[:, 0]])
     kinds = np.where(np.isnan(found[:, 1]), "", "conditional").astype(object)
     kinds[corrupt < 0] = "none"
@@ -177,16 +246,15 @@ def _all_finite(values: Floats, starts: NDArray[np.int64]) -> NDArray[np.bool_]:
     return bad[starts[1:]] == bad[starts[:-1]]
 
 
-def _small_groups(
-    values: Floats, starts: NDArray[np.int64], which: NDArray[np.intp], corrupt: NDArray[np.int64], terms: Terms
-) -> Floats:
-    """Return sd, low and high of some groups."""
+def _small_groups(groups: Groups, j: int, which: NDArray[np.intp], corrupt: NDArray[np.int64], terms: Terms) -> Floats:
+    """Return sd, low and high of some groups in one column."""
+    values, starts = groups.rows[j], groups.starts
     if len(which) == len(starts) - 1:
-        return premises_of_groups(values.copy(), starts, corrupt, terms)
+        return premises_of_groups(values.copy(), starts, corrupt, terms, groups.threads)
     sizes = np.diff(starts)[which]
     begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     at = np.repeat(starts[:-1][which] - begin[:-1], sizes) + np.arange(begin[-1])
-    return premises_of_groups(values[at], begin, corrupt[which], terms)
+    return premises_of_groups(values[at], begin, corrupt[which], terms, groups.threads)
 
 
 def _allowed(sizes: NDArray[np.int64], request: Request) -> tuple[NDArray[np.int64], list[str]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from outvote.tables.engine import Key, Tally
+from outvote.tables.gathered import sortable
 
 
 def column_names(given: Any, argument: str) -> tuple[str, ...]:
@@ -46,9 +47,3 @@ def two_labels(tallies: Mapping[Key, Tally], by: str, a: Any, b: Any) -> tuple[A
     if a == b:
         raise ValueError(f"a and b are both {a!r}: a difference needs two groups")
     return a, b
-
-
-def sortable(key: Any) -> Any:
-    """Return what a group is sorted by: labels of different types do not compare."""
-    parts = key if isinstance(key, tuple) else (key,)
-    return tuple((type(part).__name__, part) for part in parts)

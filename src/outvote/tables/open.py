@@ -24,13 +24,15 @@ def scan(
     Parameters
     ----------
     source : dataframe, relation, path, glob, list of paths, or DuckDB connection
-        Any frame that narwhals supports (pandas, polars, pyarrow, …), eager or lazy; a DuckDB relation; a Dask
-        dataframe; Parquet or CSV files by a path, a glob or a list; a DuckDB connection together with `table`. Only
-        columns in the files are read, not columns encoded in the names of folders.
+        Any frame that narwhals supports (pandas, polars, pyarrow, …), eager or lazy (polars, Spark, Ibis, …); a DuckDB
+        relation; a Dask dataframe; Parquet, CSV, JSON lines or Arrow files by a path, a glob or a list; a DuckDB
+        connection together with `table`. Only columns in the files are read, not columns encoded in the names of
+        folders.
     row_id : str, optional
-        A column of distinct integers that does not depend on the estimated values. It determines the block of a row, so
-        that the answer does not depend on how the rows are stored. Without it rows are numbered in their order: in a
-        frame from the top, in files one file after the other (files of a glob by name, a list in its order).
+        A column of distinct integers that does not depend on the estimated values. It determines which rows choose the
+        bins of many rows, and the block of a row in votes of blocks, so that the answer does not depend on how the rows
+        are stored. Without it rows are numbered in their order: in a frame from the top, in files one file after the
+        other (files of a glob by name, a list in its order).
     memory_limit : str, optional
         For files and connections: the most memory that DuckDB may use, such as "1GB"; beyond it, DuckDB writes to disk.
     table : str, optional
@@ -43,8 +45,8 @@ def scan(
     Returns
     -------
     Scan
-        An object with `mean`, `difference`, `tolerance`, `variance` and `u_statistic`. Rows are read when one of them
-        is called.
+        An object with `mean`, `proportion`, `quantile`, `difference`, `tolerance`, `variance` and `u_statistic`. Rows
+        are read when one of them is called.
 
     Examples
     --------

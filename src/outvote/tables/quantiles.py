@@ -1,20 +1,22 @@
-"""Quantiles of the groups of a table: their rows are brought here."""
+"""Quantiles of the groups of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outvote.data.groups import group_codes
-from outvote.estimate.quantile import quantile
+from outvote.estimate.quantile import quantile, quantile_of_summary
 from outvote.estimate.request import Request
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.shares import Shares
+from outvote.estimate.summary import RowSummary
 from outvote.tables.engine import BY_GROUP, Engine, Key, Query
-from outvote.tables.labels import sortable
+from outvote.tables.evidence import Gathered, table_of
+from outvote.tables.gathered import Values, Wanted
 from outvote.votes import VoteName
 
 #: The columns of an answer by group, beside the keys, and what they hold; "q" where there are several quantiles.
@@ -28,39 +30,71 @@ def quantile_request(settings: Mapping[str, Any]) -> Request:
     return Request.read(**given, vote="auto", votes=VoteName)
 
 
-def rows_by_group(engine: Engine, query: Query) -> dict[Key, NDArray[np.float64]]:
-    """Bring the first column here, in groups; without keys there is one group, ()."""
-    found: dict[Key, list[NDArray[np.float64]]] = {} if query.by else {(): []}
-    for values, keys, _ in engine.rows(query):
-        if not query.by:
-            found[()].append(values[:, 0])
-        elif len(values):
-            labels, codes = group_codes(tuple(keys))
-            order = np.argsort(codes, kind="stable")
-            ends = np.cumsum(np.bincount(codes, minlength=len(labels)))[:-1]
-            for label, rows in zip(labels, np.split(values[order, 0], ends), strict=True):
-                found.setdefault(label, []).append(rows)
-    return {label: np.concatenate(parts) if parts else np.empty(0) for label, parts in found.items()}
+def quantile_of_all(engine: Engine, query: Query, found: Gathered, settings: Mapping[str, Any]) -> RobustEstimate:
+    """Estimate the quantiles of all rows."""
+    if not found.summaries:
+        return quantile(found.sample(()), **settings)
+    ask = partial(_of_summary, shares=Shares.read(settings["q"]), settings=settings)
+    summary = found.summaries[()][0]
+    (rows,) = _rows_in_bins(engine, query, {(): summary}, ask)
+    return ask(summary, rows_in=lambda _: rows)
 
 
-def quantile_table(
-    engine: Engine, query: Query, groups: Mapping[Key, NDArray[np.float64]], settings: Mapping[str, Any]
-) -> Any:
-    """Return the quantiles of all rows, or a table of those of each group; per-group errors go into the note."""
+def quantiles_by_group(engine: Engine, query: Query, portions: Iterable[Gathered], settings: Mapping[str, Any]) -> Any:
+    """Return a table of the quantiles of each group; per-group errors go into the note."""
     shares = Shares.read(settings["q"])
-    if not query.by:
-        return quantile(groups[()], **settings)
-    lines: list[tuple[Any, ...]] = []
-    for key in sorted(groups, key=sortable):
-        labels = key if isinstance(key, tuple) and len(query.by) > 1 else (key,)
-        try:
-            answers = _answers(quantile(groups[key], **settings))
-        except ValueError as error:
-            answers = [(None, None, None, len(groups[key]), 0, "none", str(error))] * len(shares.each)
-        for share, answer in zip(shares.each, answers, strict=True):
-            lines.append((*labels, *((float(share),) if shares.several else ()), *answer))
-    heads = [*query.by, *(list(QUANTILE_ANSWER)[not shares.several :])]
-    return engine.frame({head: [line[i] for line in lines] for i, head in enumerate(heads)}, QUANTILE_ANSWER)
+    names = [(float(share),) if shares.several else () for share in shares.each]
+    ask = partial(_of_summary, shares=shares, settings=settings)
+    lines: dict[Key, list[tuple[Any, ...]]] = {}
+    for found in portions:
+        summaries = {key: several[0] for key, several in found.summaries.items()}
+        rows = dict(zip(summaries, _rows_in_bins(engine, query, summaries, ask), strict=True))
+        groups = found.groups
+        samples = {key: groups.group(g) for g, key in enumerate(groups.labels)}
+        for key in found.labels:
+            try:
+                if key in samples:
+                    answers = _answers(quantile(samples[key], **settings))
+                else:
+                    answers = _answers(ask(summaries[key], rows_in=lambda _, mine=rows[key]: mine))
+            except ValueError as error:
+                n_rows = len(samples[key]) if key in samples else summaries[key].n_rows
+                answers = [(None, None, None, n_rows, 0, "none", str(error))] * len(shares.each)
+            lines[key] = [(*name, *answer) for name, answer in zip(names, answers, strict=True)]
+    return table_of(engine, query, lines, QUANTILE_ANSWER, not shares.several)
+
+
+def _of_summary(summary: RowSummary, *, shares: Shares, settings: Mapping[str, Any], rows_in: Any) -> RobustEstimate:
+    simultaneous = settings["simultaneous"]
+    return quantile_of_summary(summary, shares, quantile_request(settings), simultaneous=simultaneous, rows_in=rows_in)
+
+
+def _rows_in_bins(
+    engine: Engine, query: Query, summaries: Mapping[Key, RowSummary], ask: Callable[..., Any]
+) -> list[Values]:
+    """Return the values of the rows of each large group that lie in bins of its ends: the ends are among them."""
+    wanted, which = [], []
+    for number, summary in enumerate(summaries.values()):
+        bins: set[int] = set()
+
+        def note(asked: list[int], summary: RowSummary = summary, bins: set[int] = bins) -> Values:
+            bins.update(asked)
+            counts = summary.counts_in(asked)
+            return np.zeros(len(asked)), counts
+
+        with suppress(ValueError):  # raised again where the answer is written
+            ask(summary, rows_in=note)
+        if bins:
+            assert summary.bins is not None
+            wanted.append(Wanted(summary.bins, tuple(sorted(bins))))
+            which.append(number)
+    found: list[Values] = [(np.empty(0), np.empty(0, dtype=np.int64)) for _ in summaries]
+    if wanted:
+        labels = list(summaries)
+        rows = engine.in_bins(query, [labels[number] for number in which], wanted)
+        for number, one in zip(which, rows, strict=True):
+            found[number] = one
+    return found
 
 
 def _answers(found: RobustEstimate) -> list[tuple[Any, ...]]:

@@ -1,50 +1,47 @@
-"""The class `Scan`: count the rows, choose the blocks, let them vote and return a table, on any engine."""
+"""The class `Scan`: the same questions to any engine, and the same answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from outvote.blocks.partition import Rng
-from outvote.blocks.plan import BlockPlan
-from outvote.contamination import Adversary
-from outvote.data.arguments import per_sample
-from outvote.data.columns import refuse_all_text, refuse_text
+from outvote.assumptions import Proportion
+from outvote.blocks.partition import Rng, seed_of
+from outvote.contamination import Adversary, Contamination
 from outvote.data.files import check_name
 from outvote.data.missing import NanPolicy
-from outvote.estimate.block_values import voters
-from outvote.estimate.difference import subtract
-from outvote.estimate.request import Allowed, Assumed, NBlocks, Request, per_column
+from outvote.estimate.compared import check_metric
+from outvote.estimate.difference import difference
+from outvote.estimate.request import Allowed, NBlocks, Request, per_column
 from outvote.estimate.result import RobustEstimate
-from outvote.estimate.scales import SpreadOfValues
-from outvote.estimate.summary import BlockSummary, conclude_summary, vote_on_summary
 from outvote.estimate.tolerance import tolerance
 from outvote.estimate.tolerance_result import Tolerance
 from outvote.estimate.u_statistic import kernel_assumptions
-from outvote.estimate.voting import Part, conclude
-from outvote.estimate.voting import vote as let_vote
-from outvote.kernels import Kernel, kernel_of
+from outvote.kernels import kernel_of
 from outvote.kernels.variance import VARIANCE
+from outvote.tables.by_blocks import difference_by_blocks, mean_by_blocks, u_statistic_by_blocks
+from outvote.tables.counted import counted
 from outvote.tables.engine import ANSWER, Engine, Key, Query, Tally, samples_of
-from outvote.tables.evidence import MEAN_ANSWER, mean_by_evidence, usable_columns
-from outvote.tables.frames import EagerEngine
-from outvote.tables.labels import check_one_name, column_names, sortable, two_labels
-from outvote.tables.plans import check_found, completed, plan_for, plans_of, usable
-from outvote.tables.quantiles import QUANTILE_ANSWER, quantile_request, quantile_table, rows_by_group
-from outvote.votes import Alternative, Terms, VoteName
-
-_HEADS = tuple(ANSWER)[1:]
+from outvote.tables.evidence import MEAN_ANSWER, Gathered, bins_for, gather, in_memory, mean_by_group, mean_of_all
+from outvote.tables.gathered import FETCHED, MiscountedRowsError
+from outvote.tables.labels import check_one_name, column_names, two_labels
+from outvote.tables.plans import usable
+from outvote.tables.quantiles import QUANTILE_ANSWER, quantile_of_all, quantile_request, quantiles_by_group
+from outvote.tables.suspects import SUSPECTS, suspects_of
+from outvote.tables.variants import Variants, compare_variants
+from outvote.votes import Alternative, VoteName
 
 
 class Scan:
     """Data in a table, in files or on a cluster, opened by `outvote.scan`.
 
-    Rows are read when a method is called. A hash of the row id determines the block of a row, so that the same seed
-    gives the same answer on every engine, however the rows are split.
+    Rows are read when a method is called. Few rows are brought here as they are; of many, the engine counts in bins
+    where they are, and only the counts are brought here. The bins are chosen by the same rows on every engine, so that
+    all give the same answer, however the rows are split.
     """
 
     def __init__(self, engine: Engine):
@@ -57,12 +54,12 @@ class Scan:
         self,
         column: str | Sequence[str],
         by: str | Sequence[str] | None = None,
-        contamination: Allowed = 0.01,
+        contamination: Any = 0.01,
         confidence: float = 0.95,
         assume: Any = None,
         rng: Rng = None,
         *,
-        vote: str | None = None,
+        vote: str = "auto",
         n_blocks: NBlocks = "auto",
         nan_policy: NanPolicy = "raise",
         alternative: Alternative = "two-sided",
@@ -76,11 +73,13 @@ class Scan:
             The columns to average. A row is used if it has a number in each of these columns.
         by : str or sequence of str, optional
             Keys: one answer for each group. `contamination` and `confidence` apply to each group.
-        contamination, confidence, assume, rng, n_blocks, nan_policy, alternative, simultaneous
-            As for `outvote.mean`; NULL is NaN, and n_blocks="auto" means 1 000 001 blocks at most.
-        vote : str, optional
-            As for `outvote.mean`. By default a frame in memory goes by evidence, as "auto" there does, unless
-            `n_blocks` is given; elsewhere blocks vote by their median, and "auto" is the vote with the smallest radius.
+        contamination, confidence, assume, nan_policy, alternative, simultaneous
+            As for `outvote.mean`; NULL is NaN. Columns of booleans are proportions, as there.
+        vote : str
+            As for `outvote.mean`: "auto" goes by evidence unless `n_blocks` is given; "median", "soft" and "clipped"
+            are votes of blocks, to which a hash of the row id deals the rows.
+        rng, n_blocks
+            For votes of blocks, as for `outvote.mean`; n_blocks="auto" means 1 000 001 blocks at most.
 
         Returns
         -------
@@ -91,95 +90,182 @@ class Scan:
             provenance, n, blocks, survives (how many corrupt rows the vote allows for) and a note. Several columns have
             one line each, with the name in `column`.
         """
-        if self._by_evidence(vote, n_blocks):
-            query = self._query(column, by, MEAN_ANSWER)
-            request = Request.read(
-                contamination, confidence, vote="auto", votes=VoteName, nan_policy=nan_policy, alternative=alternative,
-                rng=rng,
-            )  # fmt: skip
+        one = isinstance(column, str)
+        if not _by_evidence(vote, n_blocks):
+            query = self._query(column, by)
+            request = _block_request(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks)
             assumed = per_column(assume, len(query.columns))
-            values = usable_columns(self._engine.columns(query), nan_policy)  # type: ignore[attr-defined]
-            if values is None:  # what is wrong is said as for other engines
-                self._checked(query, request)
-            one = isinstance(column, str)
-            return mean_by_evidence(self._engine, query, values, request, assumed, one=one, simultaneous=simultaneous)
-        vote = vote or "median"
-        query = self._query(column, by)
-        request = _request(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks)
-        assumed = per_column(assume, len(query.columns))
-        terms = request.terms.shared(len(assumed) if simultaneous else 1)
-        tallies, plans, summaries = self._summed(query, request, assumed, terms)
-        one_column = isinstance(column, str)
-        found: dict[Key, RobustEstimate | str] = {}
-        for key, plan in plans.items():
-            if isinstance(plan, str):
-                found[key] = plan
-                continue
-            summary = completed(summaries[key], tallies[key], request)
-            summary.shape = () if one_column else (len(query.columns),)
-            summary.names = None if one_column else query.columns
-            found[key] = conclude_summary(summary, request, plan, assumed, terms, self._hash_note().strip())
-        if by is None:
-            answer = found[()]
-            assert isinstance(answer, RobustEstimate)
-            return answer
-        rows = {key: usable(tally, request) for key, tally in tallies.items()}
-        return self._table(query, found, rows, None if one_column else query.columns)
+            return mean_by_blocks(self._engine, query, request, assumed, one=one, simultaneous=simultaneous)
+        query = self._query(column, by, MEAN_ANSWER)
+        request = Request.read(
+            contamination, confidence, vote="auto", votes=VoteName, nan_policy=nan_policy, alternative=alternative,
+            rng=rng,
+        )  # fmt: skip
+        known = per_column(assume, len(query.columns))
+        assumed = tuple(self._known(*pair) for pair in zip(query.columns, known, strict=True))
+        if by is not None:
+            portions = self._portions(query, request, bins_for(assumed))
+            return mean_by_group(self._engine, query, portions, request, assumed, one=one, simultaneous=simultaneous)
+        found, n_omitted = self._gathered(query, request, bins_for(assumed))
+        answer = mean_of_all(query, found, request, assumed, one=one, simultaneous=simultaneous)
+        return replace(answer, n_omitted=max(answer.n_omitted, n_omitted))
 
-    def difference(
+    def proportion(
         self,
         column: str,
-        by: str,
-        a: Any = None,
-        b: Any = None,
-        contamination: Allowed = 0.01,
+        by: str | Sequence[str] | None = None,
+        contamination: Any = 0.01,
         confidence: float = 0.95,
-        assume: Any = None,
-        rng: Rng = None,
         *,
-        vote: str = "median",
-        n_blocks: NBlocks = "auto",
         nan_policy: NanPolicy = "raise",
         alternative: Alternative = "two-sided",
-        relative: bool = False,
-    ) -> RobustEstimate:
-        """Estimate mean(b) - mean(a) of a column, for two groups of rows given by another column.
+    ) -> Any:
+        """Estimate the share of ones in a column of 0 and 1, or of booleans: exact intervals, nothing else is assumed.
 
         Parameters
         ----------
         column : str
+            A column of 0 and 1, or of booleans.
+        by, contamination, confidence, nan_policy, alternative
+            As for `mean`.
+
+        Returns
+        -------
+        RobustEstimate, or a table of the kind the data came in
+            As for `mean`.
+        """
+        check_one_name(column=column)
+        return self.mean(
+            column, by, contamination, confidence, Proportion(), nan_policy=nan_policy, alternative=alternative
+        )
+
+    def difference(
+        self,
+        value: str,
+        by: str,
+        a: Any = None,
+        b: Any = None,
+        contamination: Any = 0.01,
+        confidence: float = 0.95,
+        assume: Any = None,
+        rng: Rng = None,
+        *,
+        baseline: Any = None,
+        vote: str = "auto",
+        n_blocks: NBlocks = "auto",
+        nan_policy: NanPolicy = "raise",
+        alternative: Alternative = "two-sided",
+        relative: bool = False,
+    ) -> RobustEstimate | Any:
+        """Estimate mean(b) - mean(a) of a column, for groups of rows given by another column.
+
+        Parameters
+        ----------
+        value : str
             The column to average.
         by : str
             The column with the group of each row.
         a, b : optional
             Labels of the two groups; if there are only two groups, the smaller label is `a` by default.
+        baseline : optional
+            Label of the group that the others are compared with, in a table; see `variants`.
         contamination, confidence, assume, rng, vote, n_blocks, nan_policy, alternative, relative
-            As for `outvote.difference`.
+            As for `outvote.difference`; votes of blocks as for `mean`.
+
+        Returns
+        -------
+        RobustEstimate, or a table of the kind the data came in
+            With a baseline the table of `variants`.
         """
-        check_one_name(column=column, by=by)
-        query = self._query(column, by)
-        request = _request(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks, n_samples=2)
-        known = [per_column(one, 1) for one in per_sample("assume", assume, 2)]
-        terms = request.terms.shared(2)
-        terms = replace(terms, alternative="two-sided") if relative else terms
-        tallies = self._checked(query, request)
-        labels = two_labels(tallies, by, a, b)
-        sizes = [usable(tallies[label], request) for label in labels]
-        for label, size in zip(labels, sizes, strict=True):
-            if size == 0:
-                raise ValueError(f"{by}={label!r} has no usable rows: at least one row is needed")
-        request.allowed.counts(sizes)
-        plans = [plan_for(request, size, one, terms, s) for s, (size, one) in enumerate(zip(sizes, known, strict=True))]
-        blocks = {label: plan.n_blocks for label, plan in zip(labels, plans, strict=True)}
-        found = self._engine.summaries(query, blocks, request.seed)
-        voted, n_out = [], 0
-        for label, plan, one in zip(labels, plans, known, strict=True):
-            summary = completed(found[label], tallies[label], request)
-            summary.shape = (1,)
-            voted.append(vote_on_summary(summary, plan, one, terms))
-            n_out += summary.n_omitted + summary.n_found_corrupt
-        names = f"a is {by} = {labels[0]!r}, b is {by} = {labels[1]!r}."
-        return subtract(request, voted, relative=relative, n_omitted=n_out, detail=names + self._hash_note())
+        check_one_name(value=value, by=by)
+        if baseline is not None and (a is not None or b is not None):
+            raise ValueError(f"baseline={baseline!r} is the group a: leave out a and b")
+        if not _by_evidence(vote, n_blocks):
+            query = self._query(value, by)
+            request = _block_request(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks, 2)
+            labels = (baseline if a is None else a, b)
+            return difference_by_blocks(self._engine, query, labels, request, assume, relative=relative)
+        if baseline is not None:
+            if relative or alternative != "two-sided":
+                raise ValueError("baseline gives a table with lifts, whose intervals have two sides: leave out "
+                                 "relative and alternative")  # fmt: skip
+            return self.variants(value, by, baseline, contamination, confidence, assume, nan_policy=nan_policy)
+        query = self._query(value, by)
+        settings: dict[str, Any] = {
+            "contamination": contamination, "confidence": confidence, "assume": self._known(value, assume),
+            "alternative": alternative, "relative": relative, "nan_policy": nan_policy,
+        }  # fmt: skip
+        request = Request.read(
+            contamination, confidence, vote="auto", votes=VoteName, nan_policy=nan_policy, n_samples=2
+        )
+        tallies = counted(self._engine, query, request, ids=self._engine.has_ids)
+        first, second = two_labels(tallies, by, a, b)
+        found = self._chosen(query, tallies, request, [first, second], settings["assume"])
+        answer = difference(found[first], found[second], **settings)
+        names = f"a is {by} = {first!r}, b is {by} = {second!r}."
+        return replace(answer, detail=" ".join(filter(None, [names, answer.detail])))
+
+    def variants(
+        self,
+        value: str,
+        by: str,
+        baseline: Any = None,
+        contamination: Any = 0.01,
+        confidence: float = 0.95,
+        assume: Any = None,
+        *,
+        segments: str | Sequence[str] | None = None,
+        unit: str | None = None,
+        ratio: str | None = None,
+        covariate: str | None = None,
+        coefficient: Any = None,
+        paired: str | None = None,
+        simultaneous: bool = False,
+        nan_policy: NanPolicy = "raise",
+    ) -> Any:
+        """Compare every other variant with a baseline; ``outvote.difference(frame, value=…, by=…)`` is this.
+
+        Parameters
+        ----------
+        value, by : str
+            The column to compare, and the column with the variant of each row.
+        baseline : optional
+            Label of the variant that the others are compared with; the smallest by default.
+        contamination, confidence, assume, nan_policy
+            As for `outvote.difference`. A number of corrupt rows is one of each variant, in each segment.
+        segments : str or sequence of str, optional
+            Columns: each combination of their values has lines of its own.
+        unit : str, optional
+            The column of the users, whose rows are added up first, those of `ratio` and `covariate`, too. A covariate
+            that is the same in all rows of each user is taken once. A user with NaN in one row has NaN.
+        ratio : str, optional
+            The column of denominators: ratios of means are compared.
+        covariate : str, optional
+            The column of a covariate that the arms cannot have changed.
+        coefficient : float or pair of array-like, optional
+            Of the covariate, as for `outvote.difference`.
+        paired : str, optional
+            The column of users who are in several variants: their rows are added up in each, and paired.
+        simultaneous : bool
+            Whether `confidence` is for all lines at once: for all differences, and for all lifts.
+
+        Returns
+        -------
+        A table of the kind the data came in
+            The segments; variant; n and baseline_n, rows or users; estimate, low, high of the difference; lift,
+            lift_low, lift_high; tolerance, how many corrupt rows in both the sign of the difference survives; settled,
+            whether that is as many as `contamination` says; and a note: what the line rests on, or why it is empty.
+        """
+        check_one_name(value=value, by=by)
+        request = Request.read(
+            contamination, confidence, vote="auto", votes=VoteName, nan_policy=nan_policy, n_samples=2
+        )
+        asked = Variants.read(
+            self._engine, value=value, by=by, baseline=baseline, segments=segments, unit=unit, ratio=ratio,
+            covariate=covariate, coefficient=coefficient, paired=paired, assume=assume, simultaneous=simultaneous,
+        )  # fmt: skip
+        check_metric(ratio=ratio is not None, covariate=covariate, coefficient=coefficient)
+        return compare_variants(self._engine, asked, request)
 
     def tolerance(
         self,
@@ -195,12 +281,13 @@ class Scan:
         adversary: Adversary = "oblivious",
         nan_policy: NanPolicy = "raise",
     ) -> Tolerance:
-        """Count the corrupt rows that a conclusion about a column survives, and name the rows that decide by their ids.
+        """Count the corrupt rows that a conclusion about a column survives; name the rows that decide by their ids.
 
         Parameters
         ----------
         column : str
-            The column to average; it is brought into memory.
+            The column to average. Up to a million rows are brought into memory; of more, the engine counts in bins, and
+            no rows are named.
         by : str, optional
             The column with the group of each row, if two groups are compared.
         a, b : optional
@@ -215,17 +302,37 @@ class Scan:
         """
         check_one_name(column=column, **({} if by is None else {"by": by}))
         query = self._query(column, by)
-        request = _request(contamination, confidence, "median", nan_policy, "two-sided", None, "auto", 1 + bool(by))
-        tallies = self._checked(query, request)
-        labels = ((),) if by is None else two_labels(tallies, by, a, b)
+        request = Request.read(
+            contamination, confidence, vote="auto", votes=VoteName, nan_policy=nan_policy, n_samples=1 + bool(by)
+        )
+        settings: dict[str, Any] = {
+            "claim": claim, "confidence": confidence, "assume": assume, "contamination": contamination,
+            "adversary": adversary, "nan_policy": nan_policy,
+        }  # fmt: skip
+        tallies = counted(self._engine, query, request, ids=self._engine.has_ids)
+        labels: tuple[Key, ...] = ((),) if by is None else two_labels(tallies, by, a, b)
+        if not self._engine.in_memory and sum(tallies[one].n_rows for one in labels) > FETCHED:
+            found = self._chosen(query, tallies, request, labels, assume)
+            return tolerance(*(found[label] for label in labels), **settings)
         rows, numbers = zip(*samples_of(self._engine, query, labels), strict=True)
-        found = tolerance(
-            *rows, claim=claim, confidence=confidence, assume=assume, contamination=contamination,
-            adversary=adversary, nan_policy=nan_policy,
-        )  # fmt: skip
+        answer = tolerance(*rows, **settings)
         if by is None:
-            return replace(found, deciding=tuple(int(numbers[0][i]) for i in found.deciding))
-        return replace(found, deciding=tuple((s, int(numbers[s][i])) for s, i in found.deciding))
+            return replace(answer, deciding=tuple(int(numbers[0][i]) for i in answer.deciding))
+        return replace(answer, deciding=tuple((s, int(numbers[s][i])) for s, i in answer.deciding))
+
+    def suspects(
+        self,
+        value: str,
+        by: str | Sequence[str] | None = None,
+        contamination: Any = 0.01,
+        top: int = 20,
+        partitions: int = 200,
+        rng: Rng = 0,
+    ) -> Any:
+        """List the rows of a column that look corrupt, as `outvote.suspects` does; the rows are brought here."""
+        check_one_name(value=value)
+        query = self._query(value, by, SUSPECTS)
+        return suspects_of(self._engine, query, Contamination.of(contamination), top, partitions, seed_of(rng))
 
     def quantile(
         self,
@@ -244,7 +351,8 @@ class Scan:
         Parameters
         ----------
         column : str
-            The column; it is brought into memory.
+            The column. Of more than a million rows that are not in memory, the engine counts in bins, and the ends are
+            ends of bins.
         q : float or sequence of float
             Which quantiles, strictly between 0 and 1.
         by : str or sequence of str, optional
@@ -259,13 +367,17 @@ class Scan:
             (rows allowed for), provenance, and a note where there is no answer, or too few rows for an end.
         """
         check_one_name(column=column)
-        query = self._query(column, by, QUANTILE_ANSWER)
+        query = replace(self._query(column, by, QUANTILE_ANSWER), infinite=True)
         settings = {
             "q": q, "contamination": contamination, "confidence": confidence, "nan_policy": nan_policy,
             "alternative": alternative, "simultaneous": simultaneous,
         }  # fmt: skip
-        self._checked(query, quantile_request(settings), infinite=True)
-        return quantile_table(self._engine, query, rows_by_group(self._engine, query), settings)
+        request = quantile_request(settings)
+        if by is not None:
+            return quantiles_by_group(self._engine, query, self._portions(query, request, [None]), settings)
+        found, n_omitted = self._gathered(query, request, [None])
+        answer = quantile_of_all(self._engine, query, found, settings)
+        return replace(answer, n_omitted=max(answer.n_omitted, n_omitted))
 
     def variance(self, column: str, **options: Any) -> RobustEstimate:
         """Estimate the variance of a column; options as for `u_statistic`. The rows are not shuffled."""
@@ -299,55 +411,10 @@ class Scan:
         query, named = self._query(column, None), kernel_of(kernel)
         if len(named.degrees) != 1:
             raise ValueError(f"kernel {named.name!r} takes {len(named.degrees)} samples, but a scan has one")
-        request = _request(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks)
+        request = _block_request(contamination, confidence, vote, nan_policy, alternative, rng, n_blocks)
         assumed = kernel_assumptions(assume, 1, named)
-        terms = request.terms.about(assumed[0], named.degrees)
-        tally = self._checked(query, request)[()]
-        n_rows, vectors = usable(tally, request), not isinstance(column, str)
-        named.check([np.broadcast_to(0.0, (n_rows, len(query.columns)) if vectors else (n_rows,))])
-        plan = request.plan((n_rows,), terms)
-        assert isinstance(plan, BlockPlan)
-        check_found(tally, request, plan.n_corrupt, plan.n_rows)
-        sizes, values = self._block_values(query, named, plan.n_blocks, request.seed, vectors=vectors)
-        keep = sizes >= plan.degree
-        plan = voters(plan, sizes, keep)
-        sizes, values = sizes[keep], values[keep]
-        centres, certificate = let_vote(plan, [sizes], [Part(values[None])], assumed, terms, SpreadOfValues())
-        return conclude(
-            request,
-            centres,
-            certificate,
-            plan,
-            values,
-            [sizes],
-            assumed=assumed,
-            statistic=named.name,
-            n_omitted=tally.n_missing + tally.n_infinite,
-            detail=self._hash_note().strip(),
-        )
-
-    def _block_values(
-        self, query: Query, kernel: Kernel, n_blocks: int, seed: int, *, vectors: bool
-    ) -> tuple[Any, Any]:
-        """Return the number of rows and the kernel's value of each block; the value is NaN if it has too few rows."""
-        sizes, values = np.zeros(n_blocks, dtype=np.int64), np.full(n_blocks, np.nan)
-        if kernel.moment_form is not None:
-            summary = self._engine.summaries(query, {(): n_blocks}, seed)[()]
-            sizes[:] = summary.counts
-            return sizes, kernel.moment_form(sizes, summary.m2.reshape(-1))
-        for _, block, rows in self._engine.blocks(query, {(): n_blocks}, seed):
-            sizes[block] = len(rows)
-            stack = rows if vectors else rows[:, 0]
-            if len(rows) >= kernel.degrees[0]:
-                values[block] = kernel.fit([stack]).aligned(stack[None])[0]
-        return sizes, values
-
-    def _by_evidence(self, vote: str | None, n_blocks: NBlocks) -> bool:
-        """Return whether a mean goes by evidence: in memory, unless blocks are asked for."""
-        here = isinstance(self._engine, EagerEngine)
-        if vote == "evidence" and not here:
-            raise ValueError(f"vote='evidence' needs a frame in memory, and this is a {self._engine}: leave vote out")
-        return here and (vote == "evidence" or (vote in (None, "auto") and n_blocks == "auto"))
+        vectors = not isinstance(column, str)
+        return u_statistic_by_blocks(self._engine, query, named, request, assumed, vectors=vectors)
 
     # --- the steps ---------------------------------------------------------------------------------------
 
@@ -364,85 +431,54 @@ class Scan:
             raise ValueError(f"by={clash!r} is also the name of a column of the answer: rename it")
         return Query(columns, keys)
 
-    def _summed(
-        self, query: Query, request: Request, assumed: Assumed, terms: Terms
-    ) -> tuple[dict[Key, Tally], dict[Key, BlockPlan | str], dict[Key, BlockSummary]]:
-        """Count the rows, choose the blocks, and sum them up; the count is skipped if the number of rows is known."""
-        n_rows = None if query.by else self._engine.n_rows()
-        if n_rows:
-            with suppress(ValueError):  # errors are raised after the count
-                found = self._summed_as({(): Tally(n_rows, 0, 0)}, query, request, assumed, terms)
-                if found[2][()].n_rows == n_rows:  # else some rows are not finite
-                    return found
-        return self._summed_as(self._checked(query, request), query, request, assumed, terms)
+    def _known(self, column: str, assume: Any) -> Any:
+        """Return what is known of a column: what is declared; if nothing is, that booleans are 0 or 1."""
+        return Proportion() if assume is None and self._engine.is_boolean(column) else assume
 
-    def _summed_as(
-        self, tallies: dict[Key, Tally], query: Query, request: Request, assumed: Assumed, terms: Terms
-    ) -> tuple[dict[Key, Tally], dict[Key, BlockPlan | str], dict[Key, BlockSummary]]:
-        plans = plans_of(tallies, request, assumed, terms, must=not query.by)
-        blocks = {key: plan.n_blocks for key, plan in plans.items() if isinstance(plan, BlockPlan)}
-        return tallies, plans, self._engine.summaries(query, blocks, request.seed) if blocks else {}
+    def _gathered(self, query: Query, request: Request, fixed: Sequence[Any]) -> tuple[Gathered, int]:
+        """Gather what evidence needs of all rows, and say how many were left out."""
+        engine = self._engine
+        if engine.in_memory and (found := in_memory(engine, query, request.nan_policy)) is not None:
+            return found
+        n_rows = engine.n_rows()
+        if n_rows:  # all may be finite
+            with suppress(MiscountedRowsError):
+                (some,) = gather(engine, query, {(): Tally(n_rows, 0, 0)}, request, fixed)
+                if all(len(rows) == n_rows and np.isfinite(rows).all() for rows in some.groups.rows):
+                    return some, 0
+        tallies = counted(engine, query, request, ids=engine.has_ids)
+        (some,) = gather(engine, query, tallies, request, fixed)
+        return some, sum(one.n_rows - usable(one, request) for one in tallies.values())
 
-    def _checked(self, query: Query, request: Request, *, infinite: bool = False) -> dict[Key, Tally]:
-        """Count the rows, and apply the NaN policy to the counts; infinite rows may be values."""
-        tallies = self._engine.tally(query)
-        if not query.by and not tallies:
-            tallies = {(): Tally(0, 0, 0)}
-        total = sum(tallies.values(), start=Tally(0, 0, 0))
-        total = replace(total, n_infinite=0) if infinite else total
-        which = ", ".join(map(repr, query.columns))
-        if total.example is not None:
-            file, row, text = total.example
-            if total.n_unreadable == total.n_rows:
-                refuse_all_text(query.columns[0], text, str(self._engine))
-            if request.nan_policy != "corrupt":
-                refuse_text(", ".join(query.columns), file, row, text, total.n_unreadable)
-        bad = total.n_missing + total.n_infinite
-        if request.nan_policy == "raise" and bad:
-            raise ValueError(
-                f"column {which} has NULL, NaN or infinite values in {bad} of {total.n_rows} rows: "
-                "nan_policy='corrupt' counts such rows as corrupt, nan_policy='omit' leaves out rows with NULL or NaN"
-            )
-        if request.nan_policy == "omit" and total.n_infinite:
-            raise ValueError(
-                f"column {which} has infinite values, which are not missing, in {total.n_infinite} of {total.n_rows} "
-                "rows: nan_policy='corrupt' counts such rows as corrupt"
-            )
-        if not query.by and usable(tallies[()], request) == 0:
-            raise ValueError(f"column {which} has no usable rows: at least one row is needed")
-        return tallies
+    def _portions(self, query: Query, request: Request, fixed: Sequence[Any]) -> Iterator[Gathered]:
+        """Gather what evidence needs of each group, some at a time."""
+        engine = self._engine
+        if engine.in_memory and (found := in_memory(engine, query, request.nan_policy)) is not None:
+            yield found[0]
+            return
+        yield from gather(engine, query, counted(engine, query, request, ids=engine.has_ids), request, fixed)
 
-    def _hash_note(self) -> str:
-        return "" if self._engine.hashed == "portable" else f" The blocks are those of the {self._engine.hashed} hash."
-
-    def _table(
-        self,
-        query: Query,
-        found: Mapping[Key, RobustEstimate | str],
-        rows: Mapping[Key, int],
-        columns: tuple[str, ...] | None,
-    ) -> Any:
-        lines: list[tuple[Any, ...]] = []
-        for key in sorted(found, key=sortable):
-            labels = key if isinstance(key, tuple) and len(query.by) > 1 else (key,)
-            for j, name in enumerate(columns or (None,)):
-                lines.append((*labels, *(() if name is None else (name,)), *_line(found[key], rows[key], j)))
-        heads = [*query.by, *(() if columns is None else ("column",)), *_HEADS]
-        return self._engine.frame({head: [line[i] for line in lines] for i, head in enumerate(heads)})
+    def _chosen(
+        self, query: Query, tallies: Mapping[Key, Tally], request: Request, labels: Sequence[Key], assume: Any
+    ) -> dict[Key, Any]:
+        """Return the rows of some groups, all of which must have some, or their summaries."""
+        for label in labels:
+            if usable(tallies[label], request) == 0:
+                raise ValueError(f"{query.by[0]}={label!r} has no usable rows: at least one row is needed")
+        known = assume if isinstance(assume, (tuple, list)) else [assume]
+        fixed = bins_for((Proportion(),) if all(isinstance(one, Proportion) for one in known) else (None,))
+        portions = gather(self._engine, query, tallies, request, fixed, labels)
+        return {label: found.sample(label) for found in portions for label in found.labels}
 
 
-def _line(found: RobustEstimate | str, n_rows: int, j: int) -> tuple[Any, ...]:
-    """Return the cells for one column of one group, in the order of the heads."""
-    if isinstance(found, str):
-        return (None, None, None, None, "none", n_rows, 0, 0, found)
-    numbers = (float(np.ravel(v)[j]) for v in np.broadcast_arrays(found.estimate, *found.interval, found.radius))
-    note = found.certificate.note if found.certificate.provenance == "none" else ""
-    plan = found.plan
-    assert isinstance(plan, BlockPlan)
-    return (*numbers, found.certificate.provenance, plan.n_rows, plan.n_blocks, plan.withstands, note)
+def _by_evidence(vote: str, n_blocks: NBlocks) -> bool:
+    """Return whether a question goes by evidence: if it is asked to, or nothing is said of votes and blocks."""
+    if vote == "evidence" and n_blocks != "auto":
+        raise ValueError("vote='evidence' has no blocks: leave out n_blocks")
+    return vote in ("auto", "evidence") and n_blocks == "auto"
 
 
-def _request(
+def _block_request(
     contamination: Any,
     confidence: float,
     vote: str,
@@ -454,8 +490,10 @@ def _request(
 ) -> Request:
     """Check the arguments that do not depend on the groups; per-group errors go into the note column."""
     if isinstance(contamination, str) and contamination == "auto":
-        raise ValueError("contamination='auto' needs the rows in memory: use outvote.mean, or give a fraction or count")
+        raise ValueError(
+            "contamination='auto' goes by evidence: leave out vote and n_blocks, or give a fraction or count"
+        )
     return Request.read(
-        contamination, confidence, vote=vote, n_blocks=n_blocks, n_samples=n_samples, partition="hash",
-        nan_policy=nan_policy, alternative=alternative, rng=rng,
+        contamination, confidence, vote="median" if vote == "auto" else vote, n_blocks=n_blocks, n_samples=n_samples,
+        partition="hash", nan_policy=nan_policy, alternative=alternative, rng=rng,
     )  # fmt: skip

@@ -9,6 +9,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.cli.answer import Value
 from outvote.cli.mean import MeanLine
 from outvote.cli.printing import clean
 from outvote.data.text import spaced
@@ -23,6 +24,31 @@ _WIDE = 7.0
 _BARS = 40
 
 
+def differences(names: Sequence[str], values: Sequence[Value]) -> str:
+    """Draw differences with their intervals on one axis, and a line at 0."""
+    ends = [end for one in values for end in (one.low, one.high, one.estimate) if end is not None]
+    across = _Scale(min([0.0, *ends]), max([0.0, *ends]), LEFT, WIDTH - RIGHT)
+    parts, y = [], 16.0
+    for name, value in zip(names, values, strict=True):
+        parts.append(f'<text x="0" y="{y:.0f}" class="name">{escape(name)}</text>')
+        y += 14
+        parts += _interval(across, value, y)
+        y += 20
+    zero = f'<path class="bound" d="M{across(0.0):.1f} 4V{y:.0f}"/>'
+    return _picture("Differences with their intervals, and a line at 0", y + 16, [*_bottom(across, y), zero, *parts])
+
+
+def _interval(across: _Scale, value: Value, y: float) -> list[str]:
+    """Draw an estimate with its interval, if there is one."""
+    if value.low is None or value.high is None or value.estimate is None:
+        return []
+    a, b, c = (across(one) for one in (value.low, value.high, value.estimate))
+    return [
+        f'<path class="robust" d="M{a:.1f} {y}H{b:.1f}M{a:.1f} {y - 4}v8M{b:.1f} {y - 4}v8"/>'
+        f'<circle class="robust dot" cx="{c:.1f}" cy="{y}" r="4"/>'
+    ]
+
+
 def groups(lines: Sequence[MeanLine]) -> str:
     """Draw plain and robust means of groups, with their intervals."""
     known = [line.mean for line in lines if line.mean.low is not None and line.mean.high is not None]
@@ -34,17 +60,10 @@ def groups(lines: Sequence[MeanLine]) -> str:
     across = _Scale(min([low, *near]), max([high, *near]), LEFT, WIDTH - RIGHT - 14)
     parts, y = [], 16.0
     for line in lines:
-        value = line.mean
-        parts.append(
-            f'<text x="0" y="{y:.0f}" class="name">{_text(line.group[0] if line.group else "all rows")}</text>'
-        )
+        name = ", ".join(map(_text, line.group)) if line.group else "all rows"
+        parts.append(f'<text x="0" y="{y:.0f}" class="name">{name}</text>')
         y += 14
-        if value.low is not None and value.high is not None and value.estimate is not None:
-            a, b, c = (across(one) for one in (value.low, value.high, value.estimate))
-            parts.append(
-                f'<path class="robust" d="M{a:.1f} {y}H{b:.1f}M{a:.1f} {y - 4}v8M{b:.1f} {y - 4}v8"/>'
-                f'<circle class="robust dot" cx="{c:.1f}" cy="{y}" r="4"/>'
-            )
+        parts += _interval(across, line.mean, y)
         if line.plain is not None:
             x = across(min(max(line.plain, across.low), across.high))
             if across.low <= line.plain <= across.high:
@@ -96,14 +115,28 @@ def curve(one: Curve, place: int, name: str) -> str:
     return _picture(f"{name}: estimate and interval against the number of corrupt rows", height, parts)
 
 
-def histogram(label: str, values: NDArray[np.float64], estimate: float, plain: float | None, *, of: str = "row") -> str:
-    """Draw a histogram of rows, or of block means, with the robust and the plain mean."""
+def span(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Return from where to where most of the rows lie."""
     finite = values[np.isfinite(values)]
+    if not len(finite):
+        return 0.0, 0.0
     centre = float(np.median(finite))
     room = _WIDE * float(np.median(np.abs(finite - centre))) or max(abs(centre), 1.0) / 2
     low, high = max(float(finite.min()), centre - room), min(float(finite.max()), centre + room)
-    if low == high:
-        low, high = low - room, high + room
+    return (low - room, high + room) if low == high else (low, high)
+
+
+def histogram(
+    label: str,
+    values: NDArray[np.float64],
+    estimate: float,
+    plain: float | None,
+    ends: tuple[float, float],
+    *,
+    of: str = "row",
+) -> str:
+    """Draw a histogram of rows, or of block means, between two ends, with the robust and the plain mean."""
+    finite, (low, high) = values[np.isfinite(values)], ends
     inside = finite[(finite >= low) & (finite <= high)]
     below, above = int((finite < low).sum()), int((finite > high).sum())
     counts, _ = np.histogram(inside, bins=min(_BARS, max(5, math.isqrt(4 * len(finite)))), range=(low, high))

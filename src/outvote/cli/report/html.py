@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from outvote.blocks.plan import BlockPlan
 from outvote.cli.answer import Asked
+from outvote.cli.compare import Comparison, shared_notes
 from outvote.cli.mean import MeanLine
 from outvote.cli.printing import clean
 from outvote.cli.report import drawing
 from outvote.cli.suspects import Suspects
 from outvote.cli.verdict import DifferenceFinding, Finding, value_at
 from outvote.data.columns import Columns
-from outvote.data.text import percent, rounded, spaced, spaced_count
+from outvote.data.text import percent, rounded, share, spaced, spaced_count
 from outvote.estimate.result import RobustEstimate
 
 _PACKAGES = ("outvote", "numpy", "scipy", "duckdb")
@@ -36,9 +37,13 @@ class Votes:
     rows: NDArray[np.float64]
 
 
-def votes(lines: Sequence[MeanLine], columns: Columns) -> list[Votes]:
-    """Return the estimates that there are, with their rows."""
-    rows = {group.label: group.values for group in columns.groups()}
+def votes(lines: Sequence[MeanLine], columns: Columns, asked: Asked) -> list[Votes]:
+    """Return the estimates that there are, with their rows: of ratios those of single rows."""
+    values = columns.values
+    if asked.ratio is not None:
+        below = columns.more[asked.ratio]
+        values = np.divide(values, below, out=np.full(len(values), np.nan), where=below > 0)
+    rows = {group.label: values[group.rows] for group in columns.groups()}
     return [
         Votes(label(line.group), line.found, line.plain, rows[line.group]) for line in lines if line.found is not None
     ]
@@ -62,7 +67,7 @@ def slider(finding: Finding) -> dict[str, object]:
 
 
 def label(group: Sequence[str | None]) -> str:
-    return clean(group[0] or "(none)") if group else "all rows"
+    return ", ".join(clean(part or "(none)") for part in group) if group else "all rows"
 
 
 def variant(label: str, key: str) -> str:
@@ -89,10 +94,48 @@ def _table(caption: str, heads: Iterable[tuple[str, bool]], rows: Iterable[Seque
     )
 
 
+def verdicts(
+    found: Sequence[Comparison], names: Sequence[str], totals: Sequence[int], segments: Sequence[str], asked: Asked
+) -> str:
+    """Return the table of all comparisons, of so many rows each, and their picture on one axis."""
+    digits = min((one.difference.radius for one in found if one.difference.radius), default=None)
+    heads = [*((clean(name), False) for name in segments), ("variant", False), ("difference", True)]
+    heads += [(f"{percent(asked.confidence)} interval", True), ("lift", True), ("its interval", True)]
+    heads += [("corrupt rows it survives", True), ("settled", False)]
+    rows = []
+    for one, name, total in zip(found, names, totals, strict=True):
+        gap, lift = one.difference, one.lift
+        ends = " to ".join(rounded(end, digits) for end in (gap.low, gap.high)) if gap.bounded else "–"
+        lifts = " to ".join(share(end) for end in (lift.low, lift.high)) if lift.bounded else "–"
+        survived = "–" if one.tolerance is None else f"{spaced(one.tolerance)} ({100 * one.tolerance / total:.2g} %)"
+        rows.append(
+            [*(clean(part or "(none)") for part in one.segment), name, rounded(gap.estimate, digits), ends,
+             share(lift.estimate), lifts, survived, "yes" if one.settled else "no"]
+        )  # fmt: skip
+    table = _table("The verdict on each variant", heads, rows, named=1 + len(segments))
+    shown = [label([*one.segment, name]) for one, name in zip(found, names, strict=True)]
+    picture = drawing.differences(shown, [one.difference for one in found])
+    caption = '<span class="key r">● difference</span> with its interval; dotted: no difference'
+    figure = f"<figure>{picture}<figcaption>{caption}.</figcaption></figure>" if len(found) > 1 else ""
+    notes = [*shared_notes(found), *dict.fromkeys(one.difference.note for one in found if one.difference.note)]
+    return "\n".join([table, figure, *(f'<p class="small muted">{escape(clean(note, None))}</p>' for note in notes)])
+
+
+def deciding(found: Sequence[tuple[str, list[list[str]]]], heads: Sequence[tuple[str, bool]]) -> str:
+    """Return the rows on which each verdict rests most."""
+    if not any(rows for _, rows in found):
+        return "<p>Nothing is settled, so no rows decide.</p>"
+    tables = [_table(f"The strongest witnesses of {title}", heads, rows) for title, rows in found if rows]
+    return (
+        "<p>Each verdict rests most on these rows, the strongest first: look at them before you act. If they are "
+        "right, so is the verdict.</p>" + "\n".join(tables)
+    )
+
+
 def answer(findings: Sequence[Finding]) -> str:
-    parts = []
+    parts, kind = [], "answer" if len(findings) == 1 else "said"
     for finding in findings:
-        parts.append(f'<p class="answer">{escape(finding.answer())}</p>')
+        parts.append(f'<p class="{kind}">{escape(finding.answer())}</p>')
         parts.append(f'<p class="tolerance">{escape(finding.tolerance())}</p>')
     plain = [
         f"{finding.subject} is {rounded(finding.plain, finding.value.radius)}"
@@ -100,7 +143,7 @@ def answer(findings: Sequence[Finding]) -> str:
         if finding.plain is not None
     ]
     if plain:
-        parts.append(f'<p class="muted">By plain means, which trust every row: {escape("; ".join(plain))}.</p>')
+        parts.append(f'<p class="muted">By plain averages, which trust every row: {escape("; ".join(plain))}.</p>')
     if any(finding.value.provenance == "plug-in" for finding in findings):
         parts.append(
             '<p class="muted">The spread of the good rows was estimated from the same rows: the intervals are a good '
@@ -120,7 +163,7 @@ def groups(lines: Sequence[MeanLine], keys: Sequence[str], asked: Asked) -> str:
     for line in lines:
         value = line.mean
         ends = [rounded(end, value.radius) for end in (value.low, value.high)]
-        row = [*([label(line.group)] if keys else []), spaced(line.n), rounded(line.plain, value.radius)]
+        row = [*(clean(part or "(none)") for part in line.group), spaced(line.n), rounded(line.plain, value.radius)]
         row += [rounded(value.estimate, value.radius), " to ".join(ends) if value.bounded else "–"]
         row += ["–" if line.corrupt is None else spaced(line.corrupt), value.provenance]
         rows.append(row)
@@ -157,9 +200,9 @@ def curve(finding: Finding, place: int) -> str:
         if one.stands is not None and one.stands < last
         else ""
     )
-    what = "the difference of means" if isinstance(finding, DifferenceFinding) else "the mean"
+    what = "the difference" if isinstance(finding, DifferenceFinding) else "the mean"
     return f"""<div id="curve-{place}" class="curve">
-<h3>{escape(finding.title[:1].upper() + finding.title[1:])}</h3>
+<h3>{escape(finding.heading)}</h3>
 <figure>{drawing.curve(one, place, clean(finding.title, None))}
 <figcaption><span class="key r">— {what}</span> and its interval; dotted: {one.bound:g}{turn};
 vertical: the number of corrupt rows chosen below.</figcaption></figure>
@@ -178,17 +221,20 @@ aria-describedby="outcome-{place}"></div>
 
 def blocks(votes: Sequence[Votes], asked: Asked) -> str:
     if asked.evidence and votes:
-        drawn = [drawing.histogram(one.label, one.rows, float(one.found.estimate), one.plain) for one in votes]
+        ends = _common_span([one.rows for one in votes])
+        drawn = [drawing.histogram(one.label, one.rows, float(one.found.estimate), one.plain, ends) for one in votes]
+        what = "ratios of single rows" if asked.ratio else "rows"
+        mean = "ratio" if asked.ratio else "mean"
         return (
             f'<figure><div class="pictures">{"".join(f"<div>{one}</div>" for one in drawn)}</div>'
-            '<figcaption>Histogram of the rows. <span class="key r">— robust mean</span>, '
-            '<span class="key p">┆ plain mean</span>, if it is near.</figcaption></figure>'
+            f'<figcaption>Histograms of the {what}, on one axis. <span class="key r">— robust {mean}</span>, '
+            f'<span class="key p">┆ plain {mean}</span>, if it is near.</figcaption></figure>'
         )
     pictures, words = [], []
-    for one in votes:
-        values = one.found.block_values
-        assert isinstance(values, np.ndarray)
-        pictures.append(drawing.histogram(one.label, values, float(one.found.estimate), one.plain, of="block"))
+    blocks = [np.asarray(one.found.block_values) for one in votes]
+    ends = _common_span(blocks)
+    for one, values in zip(votes, blocks, strict=True):
+        pictures.append(drawing.histogram(one.label, values, float(one.found.estimate), one.plain, ends, of="block"))
         plan = one.found.plan
         assert isinstance(plan, BlockPlan)
         counts = f"{spaced_count(plan.n_blocks, 'block')} of {spaced_count(plan.block_size, 'row')}"
@@ -203,13 +249,19 @@ def blocks(votes: Sequence[Votes], asked: Asked) -> str:
     )
 
 
+def _common_span(rows: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
+    """Return the ends of one axis for all groups."""
+    lows, highs = zip(*(drawing.span(one) for one in rows), strict=True) if rows else ((0.0,), (1.0,))
+    return min(lows), max(highs)
+
+
 def suspects(found: Suspects) -> str:
     missing = f" Not listed: {spaced_count(found.missing, 'row')} without a value." if found.missing else ""
     if not found.suspects:
         return f"<p>No row of {spaced(found.n)} stands out.{missing}</p>"
     files = len({one.file for one in found.suspects}) > 1
     heads = [*([("file", False)] if files else []), *((clean(key), False) for key in found.by)]
-    heads += [("row", True), (clean(found.value), True), ("score", True)]
+    heads += [(found.asked.unit or "row", True), (clean(found.value), True), ("score", True)]
     rows = []
     for one in found.suspects:
         cell = f"“{clean(one.text)}”" if one.value is None else f"{one.value:.10g}"
@@ -220,9 +272,35 @@ def suspects(found: Suspects) -> str:
         f"The most suspect of {spaced(found.n)} rows. Score: the share of {found.partitions} random partitions in "
         f"which the block of the row was voted out; {found.typical:.3f} for a typical row. Row 1 is the first row of "
         "data."
+        if found.asked.unit is None
+        else f"The most suspect of {spaced(found.n)} rows by {clean(found.asked.unit)}. Score: the share of "
+        f"{found.partitions} random partitions in which the block was voted out; {found.typical:.3f} is typical."
     )
     remark = f"<p>A high score is a reason to look at a row, not a proof.{missing}</p>"
     return remark + _table(caption, heads, rows)
+
+
+def _premises(findings: Sequence[Finding], asked: Asked) -> list[str]:
+    """Say what the confidence rests on."""
+    items = []
+    provenances = {finding.value.provenance for finding in findings}
+    if asked.assume is not None:
+        items.append(f"Assumption on the good rows: {asked.assume.describe()}.")
+    if "plug-in" in provenances:
+        items.append(
+            "The spread of the good rows was unknown, and was estimated from the same rows (plug-in), so the "
+            "confidence is approximate. "
+            "Give what is known by --proportion, --sd, --bounds, --scale or --kurtosis."
+        )
+    elif "conditional" in provenances:
+        items.append(
+            "Nothing is declared of the good rows. Their standard deviation was read off the rows, with room to spare; "
+            "the confidence is proven if it is no larger. "
+            "Give what is known by --proportion, --sd, --bounds, --scale or --kurtosis."
+        )
+    elif "certified" in provenances:
+        items.append("The confidence is proven under these assumptions (certified).")
+    return items
 
 
 def method(findings: Sequence[Finding], votes: Sequence[Votes], asked: Asked, columns: Columns, left_out: int) -> str:
@@ -247,23 +325,7 @@ def method(findings: Sequence[Finding], votes: Sequence[Votes], asked: Asked, co
     )
     if several and not asked.may_be_soft and not asked.evidence:
         items.append("However they are split, each group is allowed at least its part of the number assumed.")
-    provenances = {finding.value.provenance for finding in findings}
-    if asked.assume is not None:
-        items.append(f"Assumption on the good rows: {asked.assume.describe()}.")
-    if "plug-in" in provenances:
-        items.append(
-            "The spread of the good rows was unknown, and was estimated from the same rows (plug-in), so the "
-            "confidence is approximate. "
-            "Give what is known by --proportion, --sd, --bounds, --scale or --kurtosis."
-        )
-    elif "conditional" in provenances:
-        items.append(
-            "Nothing is declared of the good rows. Their standard deviation was read off the rows, with room to spare; "
-            "the confidence is proven if it is no larger. "
-            "Give what is known by --proportion, --sd, --bounds, --scale or --kurtosis."
-        )
-    elif "certified" in provenances:
-        items.append("The confidence is proven under these assumptions (certified).")
+    items += _premises(findings, asked)
     items.append(
         f"An interval holds with {percent(asked.confidence)} confidence if no more rows are corrupt than it allows "
         "for. An answer stands up to a number of corrupt rows if the intervals for all numbers from the number assumed "
@@ -274,14 +336,24 @@ def method(findings: Sequence[Finding], votes: Sequence[Votes], asked: Asked, co
             "The command outvote compare allows for a number of corrupt rows in each group, which is a stronger "
             "assumption: its interval can be narrower."
         )
-    if len(findings) > 1:
+    if asked.unit is not None:
+        items.append(f"A row is one of {clean(asked.unit)}: what the file has of it was added up first.")
+    if asked.ratio is not None:
+        items.append(
+            f"A ratio R is accepted if 0 can be the mean of {clean(columns.name)} - R·{clean(asked.ratio)} of the good "
+            "rows, whose standard deviation is meant where one is named. A negative denominator is corrupt for certain."
+        )
+    if len(findings) > 1 and asked.simultaneous:
+        items.append("All comparisons hold at once with this confidence.")
+    elif len(findings) > 1:
         items.append("Each comparison holds with its own confidence, not all of them at once.")
     missing = int(np.isnan(columns.values).sum())
     if missing:
         does = "Left out" if asked.nan == "omit" else "Counted as corrupt"
         items.append(f"{does}: {spaced_count(missing, 'row')} without a number.")
     if left_out:
-        items.append(f"Left out: {spaced_count(left_out, 'row')} without {clean(columns.keys[0])}.")
+        named = " or ".join(map(clean, columns.keys))
+        items.append(f"Left out: {spaced_count(left_out, 'row')} without {named}.")
     return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items if item)}</ul>"
 
 

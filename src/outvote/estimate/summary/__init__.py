@@ -3,6 +3,6 @@
 from outvote.estimate.summary.block import BlockSummary
 from outvote.estimate.summary.conclude import conclude_summary, vote_on_summary
 from outvote.estimate.summary.grouped import GroupedBlockSummary
-from outvote.estimate.summary.rows import RowSummary
+from outvote.estimate.summary.rows import FEW_VALUES, RowSummary
 
-__all__ = ["BlockSummary", "GroupedBlockSummary", "RowSummary", "conclude_summary", "vote_on_summary"]
+__all__ = ["FEW_VALUES", "BlockSummary", "GroupedBlockSummary", "RowSummary", "conclude_summary", "vote_on_summary"]

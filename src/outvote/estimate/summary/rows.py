@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any, Self
 
@@ -15,14 +15,15 @@ from outvote.assumptions import Assumption, Bounded, Proportion
 from outvote.data.arguments import is_whole
 from outvote.data.missing import NanPolicy, screen
 from outvote.data.rows import read_rows
-from outvote.estimate.ordered import Ordered, Summarised, Tallied, as_ordered
+from outvote.estimate.ordered import Ordered, Summarised, Tallied
+from outvote.estimate.screened import as_ordered
 from outvote.estimate.summary.serialise import VERSION, Refused, refusing, whole
 from outvote.votes.evidence import Grid, Tallies, pilot_of
 from outvote.votes.evidence.grid import BINS, FEWEST_BINS, MOST_BINS
 
 _MAGIC = b"outvote-rows"
 #: Rows with no more different values than this may be rows of 0 and 1: these are counted.
-_FEW_VALUES = 16
+FEW_VALUES = 16
 _LARGEST = 2**62
 #: Places in a bin are counted in 2⁻³²: the sum of so many is a 64-bit number.
 _MOST_IN_A_BIN = 2**31
@@ -85,6 +86,16 @@ class RowSummary:
         """Number of usable rows, including corrupt ones."""
         return self._counted + self.n_found_corrupt
 
+    @property
+    def bin_numbers(self) -> NDArray[np.int64]:
+        """The numbers of bins that have rows."""
+        return np.empty(0, dtype=np.int64) if self._tallies is None else np.flatnonzero(self._tallies.counts)
+
+    def counts_in(self, bins: Sequence[int]) -> NDArray[np.int64]:
+        """Return how many rows there are in some bins."""
+        assert self._tallies is not None
+        return self._tallies.counts[list(bins)]
+
     def update(self, rows: ArrayLike, *, nan_policy: NanPolicy = "raise") -> RowSummary:
         """Add rows, which are not kept if there are many; an error leaves the summary unchanged.
 
@@ -134,31 +145,64 @@ class RowSummary:
             if len(self._rows) <= BINS:
                 return
             values = self._rows
-            self.bins = Grid.of(pilot_of(values[:BINS]), self._number)
-            self._rows, self._tallies = None, Tallies.empty(self._number)
-            tallies = self.bins.tallies(values)
+            tallies = self._begin_bins()
         assert self._tallies is not None
         self._tallies.add(tallies)
         self._count_zeros_and_ones(values, tallies)
         if tallies.counts[0] or tallies.counts[-1]:
             self._beyond += self._excess(values)
 
+    def _begin_bins(self) -> Tallies:
+        """Choose the bins by the first rows, and count those that were kept."""
+        assert self._rows is not None
+        values, self._rows = self._rows, None
+        self.bins, self._tallies = Grid.of(pilot_of(values[:BINS]), self._number), Tallies.empty(self._number)
+        return self.bins.tallies(values)
+
+    def choose_bins(self) -> RowSummary:
+        """Choose the bins now, by the rows there are, so that other summaries can have the same."""
+        if self._rows is not None and len(self._rows):
+            values = self._rows
+            self._counted -= len(values)
+            self._add(values, self._begin_bins())
+        return self
+
     def _excess(self, values: NDArray[np.float64]) -> float:
         """Return by how much rows in the last bins lie beyond the ends that these are taken to be at."""
         assert self.bins is not None
-        (near,), _, _ = self.bins.edges(np.array([self._number - 1]))
-        with np.errstate(over="ignore"):
+        end = self.bins.farthest
+        with np.errstate(over="ignore", invalid="ignore"):
             away = values - self.bins.centre
-            end = near * self.bins.unit
             return float(np.where(np.abs(away) >= end, away - np.copysign(end, away), 0.0).sum())
 
     def _count_zeros_and_ones(self, values: NDArray[np.float64], tallies: Tallies) -> None:
         """Count rows of 0 and 1 as long as there are few different values."""
-        if self._zeros_and_ones is None or np.count_nonzero(tallies.counts) > _FEW_VALUES:
+        if self._zeros_and_ones is None or np.count_nonzero(tallies.counts) > FEW_VALUES:
             self._zeros_and_ones = None
             return
         zeros, ones = (int(np.count_nonzero(values == value)) for value in (0, 1))
         self._zeros_and_ones = self._zeros_and_ones[0] + zeros, self._zeros_and_ones[1] + ones
+
+    @classmethod
+    def of_bins(
+        cls, bins: Grid, lines: NDArray[np.int64], beyond: float = 0.0, zeros_and_ones: tuple[int, int] | None = None
+    ) -> Self:
+        """Return the summary of rows that something else has counted in bins.
+
+        Parameters
+        ----------
+        bins : Grid
+            The bins.
+        lines : ndarray of shape (4, n) of int
+            Number, count, place and square of each bin that has rows, in ascending order.
+        beyond : float
+            The sum of how far rows of the last bins lie beyond the nearer ends of these.
+        zeros_and_ones : tuple of int, optional
+            How many rows are 0 and 1, if there are few different values.
+        """
+        summary = cls(bins)
+        summary._beyond, summary._zeros_and_ones = beyond, zeros_and_ones if lines.shape[1] <= FEW_VALUES else None
+        return summary._with_lines(lines)
 
     def merge(self, other: RowSummary) -> RowSummary:
         """Add the rows of another summary, which has the same bins or still keeps its rows."""

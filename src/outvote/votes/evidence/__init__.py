@@ -1,14 +1,16 @@
 """Evidence that survives: a value of the mean is ruled out only by evidence left after its m strongest witnesses go."""
 
 from outvote.votes.evidence.binned import BinnedRows
-from outvote.votes.evidence.grid import Grid, Tallies, pilot_of, tallies_of_columns
+from outvote.votes.evidence.grid import Grid, Tallies, index_in, pilot_of, pilot_step, tallies_of_columns
 from outvote.votes.evidence.groups import premises_of_groups
 from outvote.votes.evidence.interval import (
     EvidenceInterval,
+    bounded_ratio_interval,
     contradicts,
     declared_interval,
     free_interval,
     premise_interval,
+    premise_levels,
     promised_radius,
     promised_vote,
     scale_of,
@@ -39,19 +41,23 @@ __all__ = [
     "SortedRows",
     "Tallies",
     "Tally",
+    "bounded_ratio_interval",
     "central_sd",
     "contradicts",
     "declared_interval",
     "difference_interval",
     "free_interval",
+    "index_in",
     "lower_rank",
     "lower_ranks",
     "median_of_sorted",
     "pilot_of",
+    "pilot_step",
     "premise_ends",
     "premise_factor",
     "premise_interval",
     "premise_intervals",
+    "premise_levels",
     "premises_of_groups",
     "promised_radius",
     "promised_vote",

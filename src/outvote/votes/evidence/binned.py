@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -72,6 +72,11 @@ class BinnedRows(SortedRows):
         """A number that at least one row which is not dropped is not below."""
         return float(self.bins.low[self.bins.at(self.n_values - self.droppable - 1)])
 
+    @property
+    def smallest_dropped(self) -> float:
+        """A number that none of the largest rows, as many as may be dropped, is below; there must be some."""
+        return float(self.bins.low[self.bins.at(self.n_values - self.droppable)])
+
     @cached_property
     def middle(self) -> float:
         """A value in the middle of the rows."""
@@ -95,7 +100,7 @@ class BinnedRows(SortedRows):
     def _like(self, bins: Bins, n_corrupt: int, values: Callable[[], Floats] | None) -> BinnedRows:
         return BinnedRows(bins, n_corrupt, self.n_found, adaptive=self.adaptive, values=values)
 
-    def log_parts(self, factor: Factor, low: float, high: float) -> LogParts:
+    def log_parts(self, factor: Factor, low: float, high: float, window: tuple[float, float] | None = None) -> LogParts:
         """Return the sum of the logarithms of the factors that are never dropped, and the logarithms of the others."""
         function = self._compiled(factor, "parts_of_bins")
         if function is not None:
@@ -125,6 +130,29 @@ class BinnedRows(SortedRows):
     def _for_ends(self) -> tuple[Any, ...]:
         rows, squares, slack = self._for_compiled
         return False, _NOTHING, self.droppable, rows, self._without_largest, (squares, slack, LITTLE)
+
+    def compiled_ends(
+        self,
+        counts: Sequence[int],
+        sds: Sequence[float],
+        main: Factor,
+        prices: tuple[float, float],
+        precision: tuple[float, float],
+    ) -> Floats:
+        """Return both ends for several numbers of corrupt rows, and their sds, as `compiled_end` does for one."""
+        found = np.full((len(counts), 2), math.nan)
+        functions = _numba.compiled(0.0)  # what is done instead says how long it takes
+        dropped, known = np.array(counts, dtype=np.int64) - self.n_found, np.array(sds)
+        fit = (dropped >= 0) & (dropped < self.n_values) & (known > 1e-150) & (known < 1e150)
+        if functions is not None and not self.adaptive and fit.any():
+            sides = tuple((*bins.arrays, bins.slacks) for bins in (self.bins, self.bins.mirrored))
+            ends = np.empty((int(fit.sum()), 2))
+            functions.ends_of_levels(
+                sides, float(self.n_rows), dropped[fit], known[fit], (main.rate, main.depth), prices, precision,
+                STAKES, LITTLE, ends,
+            )  # fmt: skip
+            found[fit] = ends
+        return found
 
     @cached_property
     def _for_compiled(self) -> tuple[tuple[Any, ...], float, float]:
@@ -168,9 +196,9 @@ class BinnedRows(SortedRows):
     def _known_parts(self) -> dict[int, tuple[Bins, Bins]]:
         return {}
 
-    def n_below(self, end: float) -> int:
-        """Return about how many rows lie below a number."""
-        before = int(np.searchsorted(self.bins.mean, end))
+    def n_below(self, mean: float, depth: float) -> int:
+        """Return about how many rows lie farther than a depth below a mean."""
+        before = int(np.searchsorted(self.bins.mean, mean - depth))
         return int(self.bins.ranks[before - 1]) if before else 0
 
     def none_between(self, low: float, high: float) -> bool:

@@ -73,7 +73,7 @@ class Bins:
     def mirrored(self) -> Bins:
         """The bins of the rows with their signs changed."""
         count, mean, squares, low, high = (one[..., ::-1] for one in self.arrays)
-        return Bins(count, -mean, squares, -high, -low)
+        return Bins(count.copy(), -mean, squares.copy(), -high, -low)
 
     @cached_property
     def n_rows(self) -> int:

@@ -35,8 +35,8 @@ def lower_end(rows: SortedRows, factors: Sequence[Factor], price: float) -> tupl
         return -math.inf, -math.inf
     main, middle, first = factors[0], rows.middle, first_step(rows, factors, price)
     # Rows far below the mean count with the least factor in the form that rules out all smaller means at once.
-    far = rows.n_below(middle - first - main.depth)
-    paid = 1.1 * far * (main.norm - main.least) / (main.rate * max(rows.n_values - far, 1))
+    far = rows.n_below(middle - first, main.depth)
+    paid = 1.1 * far * (main.norm - main.least) / (main.rate * rows.slope * max(rows.n_values - far, 1))
     return search_end(
         rows.excess_over(factors, price),
         middle,
@@ -120,4 +120,4 @@ def first_step(rows: SortedRows, factors: Sequence[Factor], price: float) -> flo
     """Return about how far the end is from the middle of the rows; it does not depend on how many may be corrupt."""
     main = factors[0]
     stake = (price - math.log(main.weight)) / rows.n_rows + main.norm
-    return 2 * stake / main.rate
+    return 2 * stake / (main.rate * rows.slope)

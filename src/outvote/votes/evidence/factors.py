@@ -233,13 +233,14 @@ class SubGaussianFactor(Factor):
         return -self.rate * np.expm1(-self._slope * (y + self.depth))
 
 
-def variance_factors(n_rows: int, price: float, *, adaptive: bool) -> list[VarianceFactor]:
+def variance_factors(n_rows: float, price: float, *, adaptive: bool) -> list[VarianceFactor]:
     """Return the factors for rows with sd ≤ 1; the first is the main one.
 
     Parameters
     ----------
-    n_rows : int
-        Number of rows (n). The number of corrupt ones has no part in it: intervals are nested in it.
+    n_rows : float
+        Number of rows (n), or of those planned. The number of corrupt ones has no part in it: intervals are nested in
+        it.
     price : float
         What one side pays, log(2/δ).
     adaptive : bool
@@ -256,7 +257,7 @@ def variance_factors(n_rows: int, price: float, *, adaptive: bool) -> list[Varia
     return [replace(main, weight=1 - each * len(depths)), *others]
 
 
-def sturdy_factors(n_rows: int, price: float) -> list[VarianceFactor]:
+def sturdy_factors(n_rows: float, price: float) -> list[VarianceFactor]:
     """Return factors for rows with sd ≤ 1 that forgive a larger sd: the main one, and a deep one."""
     unit = math.sqrt(2 * price / n_rows)
     main = variance_factors(n_rows, price, adaptive=False)[0]
@@ -266,7 +267,7 @@ def sturdy_factors(n_rows: int, price: float) -> list[VarianceFactor]:
     return [replace(main, weight=1 - _SHARE), deep]
 
 
-def kurtosis_factors(n_rows: int, price: float, kurtosis: float) -> list[Factor]:
+def kurtosis_factors(n_rows: float, price: float, kurtosis: float) -> list[Factor]:
     """Return two factors for rows with sd ≤ 1 and bounded kurtosis, with 0.7 of the weight."""
     unit = math.sqrt(2 * price / n_rows)
     depth = 0.7 / unit
@@ -276,7 +277,7 @@ def kurtosis_factors(n_rows: int, price: float, kurtosis: float) -> list[Factor]
     ]
 
 
-def factors_for(assume: Assumption, n_rows: int, price: float, *, adaptive: bool) -> list[Factor]:
+def factors_for(assume: Assumption, n_rows: float, price: float, *, adaptive: bool) -> list[Factor]:
     """Return the factors that an assumption allows, in units of its sd; the first is the main one."""
     variance = variance_factors(n_rows, price, adaptive=adaptive)
     if isinstance(assume, FiniteKurtosis):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ _SECONDS, _SECONDS_A_ROW = 2e-5, 5e-7
 _AT_ONCE = 1 << 16
 
 
-def premises_of_groups(values: Floats, starts: Integers, n_corrupt: Integers, terms: Terms) -> Floats:
+def premises_of_groups(values: Floats, starts: Integers, n_corrupt: Integers, terms: Terms, threads: int = 1) -> Floats:
     """Return an sd read off each group of rows, and both ends of the interval that it is the premise of.
 
     Parameters
@@ -37,6 +38,8 @@ def premises_of_groups(values: Floats, starts: Integers, n_corrupt: Integers, te
         How many rows of each may be corrupt.
     terms : Terms
         Confidence; two-sided, and not adaptive.
+    threads : int
+        How many groups are looked at at a time, if the function is compiled.
 
     Returns
     -------
@@ -54,9 +57,20 @@ def premises_of_groups(values: Floats, starts: Integers, n_corrupt: Integers, te
         mains = [variance_factors(max(int(n), 1), terms.price, adaptive=False)[0] for n in kinds]
         rates, depths = (np.array([getattr(one, name) for one in mains])[which] for name in ("rate", "depth"))
         prices = (terms.price - math.log(1 - FROM_BELOW), -terms.log_delta - math.log(FROM_BELOW))
-        functions.ends_of_groups(
-            values, starts, n_corrupt, multiples, rates, depths, prices, (ROUGHLY, PRECISION), STAKES, found
-        )
+        cuts = np.linspace(0, len(sizes), threads + 1).astype(int)
+
+        def work(first: int, last: int) -> None:
+            some = slice(first, last)
+            functions.ends_of_groups(
+                values, starts[first : last + 1], n_corrupt[some], multiples[some], rates[some], depths[some], prices,
+                (ROUGHLY, PRECISION), STAKES, found[some],
+            )  # fmt: skip
+
+        if threads == 1:
+            work(0, len(sizes))
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(work, cuts[:-1], cuts[1:]))
     else:
         order, place = np.argsort(sizes, kind="stable"), 0
         while place < len(order):  # groups of about the same size, so that little is empty

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from outvote.assumptions import Assumption, Bounded, FiniteKurtosis
+from outvote.assumptions import Assumption, Bounded, BoundedRatio, FiniteKurtosis
 from outvote.votes.ballots import Ballot, ballot
-from outvote.votes.evidence.bounded import bounded_end
+from outvote.votes.evidence.binned import BinnedRows
+from outvote.votes.evidence.bounded import bounded_end, bounded_ratio_end
 from outvote.votes.evidence.ends import PRECISION, ROUGHLY, end_in_cell, first_step, lower_end
 from outvote.votes.evidence.factors import (
     Factor,
@@ -23,6 +24,7 @@ from outvote.votes.evidence.factors import (
     sturdy_factors,
     variance_factors,
 )
+from outvote.votes.evidence.ratio import RatioRows
 from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.evidence.scale import Pairs, log_spread_of, sigma_upper, upper_is_possible
 from outvote.votes.terms import Terms
@@ -107,19 +109,20 @@ def declared_ends(rows: SortedRows, assume: Assumption, terms: Terms) -> Evidenc
         if isinstance(known, Bounded):
             return bounded_end(side, known.low, known.width, price)
         factors = factors_for(assume, rows.n_rows, terms.price, adaptive=rows.adaptive)
-        return _scaled_end(side, factors, price, scale_of(assume))
+        return scaled_end(side, factors, price, scale_of(assume))
 
-    return _ends(rows, terms, end)
+    return both_ends(rows, terms, end)
 
 
-def _ends(rows: SortedRows, terms: Terms, end: Callable[[SortedRows, int], float]) -> EvidenceInterval:
+def both_ends(rows: SortedRows, terms: Terms, end: Callable[[SortedRows, int], float]) -> EvidenceInterval:
     """Return the interval between the lower end of the rows and that of the mirrored rows, as far as asked for."""
     low = end(rows, 1) if terms.alternative != "less" else -math.inf
     high = -end(rows.mirrored, -1) if terms.alternative != "greater" else math.inf
     return EvidenceInterval.between(low, high)
 
 
-def _scaled_end(rows: SortedRows, factors: Sequence[Factor], price: float, sd: float) -> float:
+def scaled_end(rows: SortedRows, factors: Sequence[Factor], price: float, sd: float) -> float:
+    """Return a number below which every mean is ruled out, by factors in units of sd."""
     return sd * lower_end(rows.scaled(1 / sd), factors, price)[0]
 
 
@@ -137,7 +140,7 @@ def _sturdier(rows: SortedRows, found: EvidenceInterval, assume: Assumption, ter
     width = found.high - found.low
     if width > 1.2 * _SUSPICIOUS * (width + wider):
         return found
-    low, high = _scaled_end(rows, sturdy, price, sd), -_scaled_end(rows.mirrored, sturdy, price, sd)
+    low, high = scaled_end(rows, sturdy, price, sd), -scaled_end(rows.mirrored, sturdy, price, sd)
     if width >= _SUSPICIOUS * (high - low):
         return found
     return replace(found, low=min(low, found.low), high=max(high, found.high), sturdier=True)
@@ -151,25 +154,56 @@ def promised_vote(n_rows: int, n_corrupt: int, assume: Assumption, terms: Terms)
     return min((ballot(vote, [each], [n_corrupt], at) for vote in votes), key=lambda one: one.radius)
 
 
+def bounded_ratio_interval(rows: SortedRows, assume: BoundedRatio, terms: Terms) -> EvidenceInterval:
+    """Return the interval of a ratio for clean rows with known bounds."""
+    assert isinstance(rows, RatioRows)
+    bounds = (assume.denominator, assume.numerator)
+    low = bounded_ratio_end(rows, *bounds, terms.price, upper=False) if terms.alternative != "less" else -math.inf
+    high = bounded_ratio_end(rows, *bounds, terms.price, upper=True) if terms.alternative != "greater" else math.inf
+    middle = low / 2 + high / 2
+    return EvidenceInterval(low, high, middle if math.isfinite(middle) else rows.central_mean())
+
+
 def promised_radius(n_rows: int, n_corrupt: int, assume: Assumption, terms: Terms) -> float:
     """Return a half-width that no two-sided interval with a declared scale exceeds, whatever the rows."""
     return promised_vote(n_rows, n_corrupt, assume, terms).radius
 
 
-def premise_interval(rows: SortedRows, sd: float, terms: Terms, *, ends_only: bool = False) -> EvidenceInterval:
+def premise_interval(
+    rows: SortedRows,
+    sd: float,
+    terms: Terms,
+    *,
+    ends_only: bool = False,
+    factors: Sequence[Factor] | None = None,
+) -> EvidenceInterval:
     """Return the interval that holds if the clean rows' sd is at most `sd`, whatever rule chose that number.
 
     The probability that the clean rows' sd is at most `sd` and their mean outside is at most δ. With `ends_only` a
-    one-sided interval has no estimate.
+    one-sided interval has no estimate. Factors are in units of sd; by default they are those for so many rows.
     """
-    factors: list[Factor] = list(variance_factors(rows.n_rows, terms.price, adaptive=rows.adaptive))
-    if not rows.adaptive:
-        factors = [replace(factors[0], weight=1.0)]
+    if factors is None:
+        factors = variance_factors(rows.n_rows, terms.price, adaptive=rows.adaptive)
+        factors = factors if rows.adaptive else [replace(factors[0], weight=1.0)]
+        if terms.alternative == "two-sided" and isinstance(rows, BinnedRows) and not rows.adaptive:
+            at_once = premise_levels(rows, [rows.n_corrupt], [sd], terms)[0]
+            if at_once is not None:
+                return at_once
     found = _cells_interval(rows, sd, factors, terms, 1 - FROM_BELOW)
     if terms.alternative == "two-sided" or ends_only:
         return found
     both = premise_interval(rows, sd, terms.two_sided)
     return replace(found, estimate=both.estimate)
+
+
+def premise_levels(
+    rows: BinnedRows, counts: Sequence[int], sds: Sequence[float], terms: Terms
+) -> list[EvidenceInterval | None]:
+    """Return what `premise_interval` does for several numbers of corrupt rows, each with its sd; None if not here."""
+    main = variance_factors(rows.n_rows, terms.price, adaptive=False)[0]
+    ends = rows.compiled_ends(counts, sds, main, _prices(terms, 1 - FROM_BELOW), (ROUGHLY, PRECISION))
+    found = [replace(EvidenceInterval.between(*pair), sd=sd) for pair, sd in zip(ends.tolist(), sds, strict=True)]
+    return [None if math.isnan(one.high - one.low) else one for one in found]
 
 
 def free_interval(rows: SortedRows, pairs: Pairs, assume: FiniteKurtosis, terms: Terms) -> EvidenceInterval:
@@ -192,7 +226,7 @@ def _cells_interval(
     rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Terms, share: float
 ) -> EvidenceInterval:
     """Return the union of the intervals for all scales up to `sd`; the ends have a share of δ."""
-    found = _ends(rows, terms, lambda side, _: _cells_end(side, sd, factors, terms, share))
+    found = both_ends(rows, terms, lambda side, _: _cells_end(side, sd, factors, terms, share))
     return replace(found, sd=sd)
 
 
@@ -202,8 +236,7 @@ def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Te
     Scales come in fixed cells; the clean rows' sd lies in one of them, and for that one the factors were fixed
     beforehand. Cells far below `sd` are ruled out by the spread of the rows.
     """
-    price = terms.price - math.log(share)
-    spread_price = -terms.log_delta - math.log(FROM_BELOW)
+    price, spread_price = _prices(terms, share)
     if len(factors) == 1 and type(factors[0]) is VarianceFactor:
         end = rows.compiled_end(factors[0], sd, (price, spread_price), (ROUGHLY, PRECISION))
         if not math.isnan(end):
@@ -220,11 +253,18 @@ def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Te
         return end
     # At least one row that is not dropped must lie above the end, or its spread rules out no cell.
     end = min(end, rows.largest_kept - first_step(rows, cell(top), price))
+    if end == -math.inf:
+        return end
     for k in range(top - 1, _lowest_cell(rows, end, top, spread_price) - 1, -1):
         end = end_in_cell(rows, cell(k), price, end, start)
         if end == -math.inf:
             return end
     return math.ldexp(end, exponent)
+
+
+def _prices(terms: Terms, share: float) -> tuple[float, float]:
+    """Return the price of an end, which has a share of δ, and that of a cell of scales."""
+    return terms.price - math.log(share), -terms.log_delta - math.log(FROM_BELOW)
 
 
 def _lowest_cell(rows: SortedRows, end: float, top: int, price: float) -> int:

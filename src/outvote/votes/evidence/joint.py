@@ -34,7 +34,7 @@ Pair = tuple[VarianceFactor, VarianceFactor]
 
 
 def pairs_of_factors(
-    sizes: Sequence[int], sds: Sequence[float], price: float, *, main_only: bool, ratio: float = 1.0
+    sizes: Sequence[float], sds: Sequence[float], price: float, *, main_only: bool, ratio: float = 1.0
 ) -> list[Pair]:
     """Return pairs of factors for a and b, whose sds are at most `sds`.
 
@@ -141,13 +141,13 @@ class Joint:
         """The ends of cells of mean(a)."""
         low, high = self.span
         most = _MOST_CELLS if self.a.n_rows + self.b.n_rows <= _MANY_ROWS else _FEW_CELLS
-        width = 2 * math.sqrt(_CELL_COST / max(map(self._bend, self.pairs)))
+        width = 2 * math.sqrt(_CELL_COST / max(1e-300, *map(self._bend, self.pairs)))
         return _cells(low, high, self.turned * self.a.middle, width, most)
 
     def _bend(self, pair: Pair) -> float:
         """Return a bound on the second derivative of the log evidence as a function of mean(a)."""
         slope = 1.0 if self.ratio is None else self.ratio
-        return self.a.n_values * pair[0].curvature + self.b.n_values * slope**2 * pair[1].curvature
+        return self.a.squared_slopes * pair[0].curvature + self.b.squared_slopes * slope**2 * pair[1].curvature
 
     @cached_property
     def _of_a(self) -> list[list[LogParts]]:
@@ -156,24 +156,30 @@ class Joint:
 
     def _log_parts(self, f: VarianceFactor, u: float) -> LogParts:
         at = self.turned * u
+        low, high = sorted(self.turned * end for end in self.span)
         if self.together is None:
-            return LogParts(self.a.log_product(f, at, at), np.empty(0))
-        return self.a.log_parts(f, at, at)
+            return LogParts(self.a.log_product(f, at, at, (low, high)), np.empty(0))
+        return self.a.log_parts(f, at, at, (low, high))
 
     def _product(self, pair: Pair, u: float, bottom: float, top: float, of_a: LogParts) -> float:
         """Return the log evidence of one pair of factors if mean(a) is u."""
         f, g = pair
-        low, high = bottom - self.turned * u, top - self.turned * u
-        if self.ratio is not None:
-            low, high = bottom * u, top * u
+        (low, high), window = self._means_of_b(u, u, bottom, top), self._means_of_b(*self.span, bottom, top)
         if self.together is None:
-            return of_a.total + self.b.log_product(g, low, high)
-        parts = of_a | self.b.log_parts(g, low, high)
+            return of_a.total + self.b.log_product(g, low, high, window)
+        parts = of_a | self.b.log_parts(g, low, high, window)
         total = parts.total + parts.least(self.together)
         if self.a.adaptive:
             n_corrupt = self.together + self.a.n_found + self.b.n_found
             total += n_corrupt * min(f.least - f.norm, g.least - g.norm)
         return total
+
+    def _means_of_b(self, first: float, last: float, bottom: float, top: float) -> tuple[float, float]:
+        """Return the ends of mean(b), for means of a from `first` to `last` and values from `bottom` to `top`."""
+        if self.ratio is not None:
+            return min(bottom * first, bottom * last), max(top * first, top * last)
+        ends = sorted((-self.turned * first, -self.turned * last))
+        return bottom + ends[0], top + ends[1]
 
 
 def _cells(low: float, high: float, origin: float, width: float, most: int) -> Floats:

@@ -131,6 +131,11 @@ class SortedRows:
         return float(self.values[-self.droppable - 1])
 
     @property
+    def smallest_dropped(self) -> float:
+        """A number that none of the largest rows, as many as may be dropped, is below; there must be some."""
+        return float(self.values[-self.droppable])
+
+    @property
     def n_rows(self) -> int:
         """How many rows there are, those found to be corrupt among them (n)."""
         return self.n_values + self.n_found
@@ -144,6 +149,16 @@ class SortedRows:
     def middle(self) -> float:
         """A value in the middle of the rows."""
         return float(self.values[len(self.values) // 2])
+
+    @property
+    def slope(self) -> float:
+        """How fast rows fall, less their mean, as that grows: for ratios of two columns it is not 1."""
+        return 1.0
+
+    @property
+    def squared_slopes(self) -> float:
+        """The sum of the squares of that over all rows."""
+        return self.n_values
 
     @cached_property
     def mirrored(self) -> SortedRows:
@@ -160,11 +175,12 @@ class SortedRows:
             values = self.values * factor
         return SortedRows(values, self.n_corrupt, self.n_found, adaptive=self.adaptive)
 
-    def log_product(self, factor: Factor, low: float, high: float) -> float:
+    def log_product(self, factor: Factor, low: float, high: float, window: tuple[float, float] | None = None) -> float:
         """Return the logarithm of the product of the factors, each at its least for means in [low, high].
 
         The `droppable` largest factors are left out, as far as they exceed 1. With low = -∞ the factors are those made
-        constant left of -τ. An adaptive adversary is paid the least factor for every corrupt row.
+        constant left of -τ. An adaptive adversary is paid the least factor for every corrupt row. Rows of ratios use
+        the window.
         """
         total = self._compiled_product(factor, low, high)
         if math.isnan(total):
@@ -205,7 +221,7 @@ class SortedRows:
         """What the compiled function takes of the rows."""
         return True, self.values, self.droppable, _NO_BINS, _NOTHING, _NO_LIMITS
 
-    def log_parts(self, factor: Factor, low: float, high: float) -> LogParts:
+    def log_parts(self, factor: Factor, low: float, high: float, window: tuple[float, float] | None = None) -> LogParts:
         """Return the sum of the logarithms of the factors that are never dropped, and the logarithms of the others."""
         outer, inner = self._parts
         total = 0.0
@@ -250,9 +266,9 @@ class SortedRows:
                 return found
         return log_spread_of(self.squares_above(end, unit), self.n_corrupt, adaptive=self.adaptive)
 
-    def n_below(self, end: float) -> int:
-        """Return about how many rows lie below a number."""
-        return int(np.searchsorted(self.values, end))
+    def n_below(self, mean: float, depth: float) -> int:
+        """Return about how many rows lie farther than a depth below a mean."""
+        return int(np.searchsorted(self.values, mean - depth))
 
     def none_between(self, low: float, high: float) -> bool:
         """Return whether no row lies between two numbers."""
@@ -288,7 +304,7 @@ class SortedRows:
         """Return the logarithm of the weighted sum of these products."""
         if len(factors) == 1:
             return math.log(factors[0].weight) + self.log_product(factors[0], low, high)
-        return _log_sum([math.log(one.weight) + self.log_product(one, low, high) for one in factors])
+        return log_sum([math.log(one.weight) + self.log_product(one, low, high) for one in factors])
 
     def excess_over(self, factors: Sequence[Factor], price: float) -> Callable[[float, float], float]:
         """Return what gives `log_evidence` less a price, for means from one number to another."""
@@ -370,10 +386,11 @@ class SeveralRows(SortedRows):
     def log_evidence(self, factors: Sequence[Factor], low: float, high: float) -> float:
         """Return the logarithm of the mean of their evidence."""
         logs = [one.log_evidence(factors, low, high) for one in self._members]
-        return _log_sum([one - math.log(len(logs)) for one in logs])
+        return log_sum([one - math.log(len(logs)) for one in logs])
 
 
-def _log_sum(logs: Sequence[float]) -> float:
+def log_sum(logs: Sequence[float]) -> float:
+    """Return the logarithm of the sum of numbers, given their logarithms."""
     largest = max(logs)
     if not math.isfinite(largest):
         return largest

@@ -7,12 +7,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
-from outvote.assumptions import Assumption, Bounded, FiniteKurtosis
-from outvote.votes.evidence.interval import CELL, EvidenceInterval, declared_ends, free_interval, premise_interval
+from outvote.assumptions import Assumption, Bounded, BoundedRatio, FiniteKurtosis
+from outvote.votes.evidence.interval import (
+    CELL,
+    EvidenceInterval,
+    bounded_ratio_interval,
+    declared_ends,
+    free_interval,
+    premise_interval,
+)
 from outvote.votes.evidence.joint import Joint, Pair, pairs_of_factors
 from outvote.votes.evidence.proportion import Tally, proportion_interval
 from outvote.votes.evidence.rates import rates_interval
 from outvote.votes.evidence.rows import SortedRows
+from outvote.votes.evidence.running import running_interval, sizes_near
+from outvote.votes.evidence.running_bounded import bounded_difference
+from outvote.votes.evidence.running_rates import running_rates
 from outvote.votes.evidence.scale import Pairs, log_spread_of
 from outvote.votes.terms import Terms
 
@@ -45,12 +55,20 @@ class Sample:
         The sd that clean rows have at most; NaN if the assumption names none.
     pairs : Pairs or None
         Pairs of its rows, if only their kurtosis is declared.
+    n_plan : float or None
+        How many rows are planned, if evidence must hold at every look; the factors are then fixed by it.
     """
 
     rows: SortedRows
     assume: Assumption | None
     sd: float
     pairs: Pairs | None = None
+    n_plan: float | None = None
+
+    @property
+    def size(self) -> float:
+        """The number of rows that factors are for: what was planned, or how many there are."""
+        return self.rows.n_rows if self.n_plan is None else self.n_plan
 
     @property
     def joint(self) -> bool:
@@ -61,10 +79,14 @@ class Sample:
         """Return what evidence alone leaves of the mean: nested in the number of corrupt rows, as far as asked for."""
         if self.assume is None and not 0 < self.sd < math.inf:
             return EvidenceInterval(-math.inf, math.inf, math.nan)
+        if self.n_plan is not None:
+            return running_interval(self.rows, self.assume, self.sd, terms, self.n_plan)
         if self.assume is None:
             return premise_interval(self.rows, self.sd, terms, ends_only=True)
         if isinstance(self.rows, Tally):
             return proportion_interval(self.rows, terms)
+        if isinstance(self.assume, BoundedRatio):
+            return bounded_ratio_interval(self.rows, self.assume, terms)
         if isinstance(self.assume, FiniteKurtosis) and self.assume.sd is None:
             assert self.pairs is not None
             return free_interval(self.rows, self.pairs, self.assume, terms)
@@ -103,11 +125,14 @@ def difference_interval(
     beyond : float, optional
         With `only`: if the end is beyond this number for certain, any number beyond it will do.
     """
+    found = _running(a, b, terms, relative=relative, only=only)
+    if found is not None:
+        return found
     if isinstance(a.rows, Tally) and isinstance(b.rows, Tally) and a.rows.n_rows + b.rows.n_rows <= _MOST_COUNTED:
         return rates_interval(a.rows, b.rows, terms, relative=relative, together=together, only=only, beyond=beyond)
     if not (a.joint and b.joint):
         return _apart(a, b, terms, relative=relative, together=together)
-    if not relative and b.rows.n_rows > a.rows.n_rows:  # the mean of the larger sample is known better
+    if not relative and b.size > a.size:  # the mean of the larger sample is known better
         turned = difference_interval(
             b, a, terms.mirrored, together=together, only=-only, beyond=None if beyond is None else -beyond
         )
@@ -122,7 +147,7 @@ def difference_interval(
     if relative and own.high < 0:
         a, b = (replace(one, rows=one.rows.mirrored) for one in (a, b))
         own = EvidenceInterval.between(-own.high, -own.low)
-    scales = _scales(a, b, terms)
+    scales = scales_of(a, b, -terms.log_delta - math.log(_FROM_BELOW))
     if scales is None or (relative and not own.low > 0):
         return EvidenceInterval(-math.inf, math.inf, math.nan)
     of_b = _own_interval(b, terms, _OF_B) if relative else own
@@ -142,6 +167,18 @@ def difference_interval(
         return EvidenceInterval.between(low, high)
     both = difference_interval(a, b, terms.two_sided, relative=relative, together=together)
     return EvidenceInterval(low, high, math.nan if both.empty else both.estimate)
+
+
+def _running(a: Sample, b: Sample, terms: Terms, *, relative: bool, only: int) -> EvidenceInterval | None:
+    """Return the interval that holds at every look, if both samples are planned and have bounds; else None."""
+    if a.n_plan is None or b.n_plan is None:
+        return None
+    plan = (a.n_plan, b.n_plan)
+    if isinstance(a.rows, Tally) and isinstance(b.rows, Tally):
+        return running_rates(a.rows, b.rows, terms, plan, relative=relative, only=only)
+    if isinstance(a.assume, Bounded) and isinstance(b.assume, Bounded) and not relative:
+        return bounded_difference((a.rows, b.rows), (a.assume, b.assume), plan, terms, only=only)
+    return None
 
 
 def _own_interval(one: Sample, terms: Terms, share: float) -> EvidenceInterval:
@@ -267,18 +304,21 @@ class _Scales:
 
     Attributes
     ----------
-    sizes : tuple of int
-        Numbers of rows.
+    sizes : tuple of float
+        Numbers of rows, or those planned.
     units, tops : tuple of float
         What stakes are measured in, and what the sds are at most.
     main_only : bool
         Whether there is one pair of factors only.
+    progress : float or None
+        How many times the planned rows there are, if these fix the factors.
     """
 
-    sizes: tuple[int, int]
+    sizes: tuple[float, float]
     units: tuple[float, float]
     tops: tuple[float, float]
     main_only: bool
+    progress: float | None = None
 
     @classmethod
     def of(
@@ -286,7 +326,10 @@ class _Scales:
     ) -> _Scales:
         """Return the scales of two samples."""
         a, b = samples
-        return cls((a.rows.n_rows, b.rows.n_rows), units, tops or units, a.assume is None or b.assume is None)
+        progress = None
+        if a.n_plan is not None and b.n_plan is not None:
+            progress = (1 / a.n_plan + 1 / b.n_plan) / (1 / a.rows.n_rows + 1 / b.rows.n_rows)
+        return cls((a.size, b.size), units, tops or units, a.assume is None or b.assume is None, progress)
 
     @property
     def least_ratio(self) -> float:
@@ -296,11 +339,16 @@ class _Scales:
 
     def pairs(self, price: float, ratio: float = 1.0) -> list[Pair]:
         """Return the pairs of factors for these scales."""
-        found = pairs_of_factors(self.sizes, self.units, price, main_only=self.main_only, ratio=ratio)
-        return [(replace(f, sd=self.tops[0]), replace(g, sd=self.tops[1])) for f, g in found]
+        found = []
+        for multiple, weight in [(1.0, 1.0)] if self.progress is None else sizes_near(self.progress):
+            sizes = [multiple * n for n in self.sizes]
+            for f, g in pairs_of_factors(sizes, self.units, price, main_only=self.main_only, ratio=ratio):
+                pair = replace(f, sd=self.tops[0], weight=weight * f.weight), replace(g, sd=self.tops[1])
+                found.append(pair)
+        return found
 
 
-def _scales(a: Sample, b: Sample, terms: Terms) -> list[_Scales] | None:
+def scales_of(a: Sample, b: Sample, price: float) -> list[_Scales] | None:
     """Return each combination of scales that is possible; None if nothing bounds them from below.
 
     A declared sd is one cell. One that was read off the rows lies in one of fixed cells, up to the premise.
@@ -311,7 +359,7 @@ def _scales(a: Sample, b: Sample, terms: Terms) -> list[_Scales] | None:
             cells.append([(one.sd, one.sd)])
             continue
         top = math.ceil(math.log(one.sd) / math.log(CELL) + 1e-9)
-        bottom = _lowest_cell(one.rows, top, -terms.log_delta - math.log(_FROM_BELOW))
+        bottom = _lowest_cell(one.rows, top, price)
         if bottom is None:
             return None
         cells.append([(CELL ** (k - 0.5), min(CELL**k, one.sd)) for k in range(top, bottom - 1, -1)])
@@ -328,7 +376,7 @@ def _lowest_cell(rows: SortedRows, top: int, price: float) -> int | None:
     sd = rows.central_sd()
     if not 0 < sd < math.inf:
         return None
-    ends = [-math.inf, *(rows.central_mean() + share * sd for share in _MEANS), math.inf]
+    ends = [-math.inf, *(rows.central_mean() + share * sd / rows.slope for share in _MEANS), math.inf]
 
     def ruled_out(k: int) -> bool:
         for low, high in _from_the_middle(ends):

@@ -1,0 +1,119 @@
+"""The arguments and options of the commands, with their help."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class MeanVote(StrEnum):
+    """How rows become one answer."""
+
+    auto = "auto"
+    evidence = "evidence"
+    median = "median"
+    soft = "soft"
+    clipped = "clipped"
+
+
+class Vote(StrEnum):
+    """How the estimate is computed from the block values."""
+
+    auto = "auto"
+    median = "median"
+    soft = "soft"
+    clipped = "clipped"
+
+
+class Nan(StrEnum):
+    """How rows without a number are treated."""
+
+    refuse = "raise"
+    omit = "omit"
+    corrupt = "corrupt"
+
+
+class Format(StrEnum):
+    """Kinds of files."""
+
+    csv = "csv"
+    tsv = "tsv"
+    jsonl = "jsonl"
+    parquet = "parquet"
+    arrow = "arrow"
+
+
+_KNOWN = "Assumptions on the good rows"
+OUTPUT = "Output"
+Paths = Annotated[
+    list[str],
+    typer.Argument(metavar="FILE", help="CSV, TSV, JSON lines, Parquet or Arrow files, globs, or - for stdin."),
+]
+Column = Annotated[str, typer.Option("--value", metavar="COLUMN", help="The column of numbers.")]
+Keys = Annotated[
+    list[str] | None, typer.Option("--by", metavar="COLUMN", help="One answer per value of this column; repeatable.")
+]
+Corrupt = Annotated[
+    str,
+    typer.Option(
+        "--contamination",
+        metavar="SHARE|ROWS|auto",
+        help="How many rows may be corrupt: a share (0.01 or 1%), a number in each group (50), or auto if unknown.",
+    ),
+]
+Confidence = Annotated[float, typer.Option(help="Confidence of each interval.")]
+Sd = Annotated[
+    float | None, typer.Option("--sd", rich_help_panel=_KNOWN, help="Their standard deviation is at most this number.")
+]
+Bounds = Annotated[
+    tuple[float, float] | None,
+    typer.Option("--bounds", metavar="LOW HIGH", rich_help_panel=_KNOWN, help="They lie between these two numbers."),
+]
+ZeroOne = Annotated[
+    bool,
+    typer.Option("--proportion", rich_help_panel=_KNOWN, help="They are 0 or 1, or false and true, by definition."),
+]
+Kurtosis = Annotated[
+    float | None, typer.Option("--kurtosis", rich_help_panel=_KNOWN, help="Their kurtosis is at most this number.")
+]
+Scale = Annotated[
+    float | None, typer.Option("--scale", rich_help_panel=_KNOWN, help="They are sub-Gaussian with this scale.")
+]
+Voting = Annotated[Vote, typer.Option("--vote", help="How the blocks vote; auto gives the smallest radius.")]
+MeanVoting = Annotated[
+    MeanVote,
+    typer.Option("--vote", help="How rows become one answer; auto is evidence, the others are votes of blocks."),
+]
+Missing = Annotated[
+    Nan,
+    typer.Option("--nan", help="Rows without a number are an error, are left out, or count as corrupt."),
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same numbers.")]
+Kind = Annotated[
+    Format | None, typer.Option("--format", help="The kind of the files, if their names do not show it; stdin is CSV.")
+]
+Ratio = Annotated[
+    str | None, typer.Option("--ratio", metavar="COLUMN", help="Compare the value per this column: ratios of means.")
+]
+Covariate = Annotated[
+    str | None,
+    typer.Option("--covariate", metavar="COLUMN", help="Adjust by what users did before the test (CUPED)."),
+]
+Coefficient = Annotated[
+    float | None,
+    typer.Option("--coefficient", help="Of the covariate, fixed beforehand; else one row in ten is held out for it."),
+]
+Unit = Annotated[
+    str | None, typer.Option("--unit", metavar="COLUMN", help="The column of users: their rows are added up first.")
+]
+Segments = Annotated[
+    list[str] | None,
+    typer.Option("--segment", metavar="COLUMN", help="Compare within each value of this column; repeatable."),
+]
+Simultaneous = Annotated[
+    bool, typer.Option("--simultaneous", help="All comparisons hold at once, each at a share of the confidence.")
+]
+AsJson = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON object.")]
+AsCsv = Annotated[bool, typer.Option("--csv", rich_help_panel=OUTPUT, help="Print CSV.")]

@@ -1,0 +1,231 @@
+"""What a monitor keeps of the rows of one arm: counts, and at first a few rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote.assumptions import Assumption, Proportion
+from outvote.data.missing import NanPolicy, screen
+from outvote.estimate.monitor.schedule import Schedule
+from outvote.estimate.ordered import Ordered, Tallied
+from outvote.estimate.summary import RowSummary
+from outvote.votes.evidence import SortedRows, premise_factor
+
+Floats = NDArray[np.float64]
+
+#: A pilot whose central rows are all equal goes on until it has so many times the rows.
+_LONGEST = 16
+
+
+class Arm:
+    """The rows of one arm.
+
+    Parameters
+    ----------
+    n_pilot : int
+        How many of the first rows choose the sd that is the premise; 0 if something is declared.
+
+    Attributes
+    ----------
+    sd : float or None
+        The premise, once it is chosen.
+    summary : RowSummary
+        The rows that are evidence.
+    pilot : ndarray
+        The first rows, as long as the premise is not chosen.
+    n_piloted : int
+        How many rows chose the premise, and are not evidence.
+    """
+
+    def __init__(self, n_pilot: int = 0):
+        self.n_pilot = n_pilot
+        self.sd: float | None = None
+        self.summary = RowSummary()
+        self.pilot: Floats = np.empty(0)
+        self.n_piloted = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether rows are evidence: the pilot is over, or there is none."""
+        return not self.n_pilot or self.sd is not None
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are, those of the pilot among them."""
+        return self.n_piloted + len(self.pilot) + self.summary.n_rows
+
+    @property
+    def has_evidence(self) -> bool:
+        """Whether there are rows that are evidence."""
+        return self.ready and self.n_rows > self.n_piloted
+
+    @property
+    def n_omitted(self) -> int:
+        """How many rows were left out as missing."""
+        return self.summary.n_omitted
+
+    def update(self, rows: NDArray[Any], schedule: Schedule, nan_policy: NanPolicy) -> None:
+        """Add rows."""
+        if self.ready:
+            self.summary.update(rows, nan_policy=nan_policy)
+            return
+        values, n_bad = self._screened(rows.astype(np.float64, copy=False), nan_policy)
+        found = np.concatenate([self.pilot, values])
+        lacking = self._lacking(found, schedule)
+        if lacking is None:
+            self.pilot = found
+        else:
+            self.pilot, self.n_piloted = np.empty(0), lacking
+            self.sd = _premise(found[:lacking], schedule)
+            self.summary.update(found[lacking:])
+        if nan_policy == "corrupt":
+            self.summary.n_found_corrupt += n_bad
+        else:
+            self.summary.n_omitted += n_bad
+
+    def _screened(self, values: Floats, nan_policy: NanPolicy) -> tuple[Floats, int]:
+        finite = np.isfinite(values)
+        if finite.all():
+            return values, 0
+        if nan_policy != "corrupt":
+            screen(values[:, None], nan_policy, 0, "rows")
+        return values[finite], int((~finite).sum())
+
+    def _lacking(self, found: Floats, schedule: Schedule) -> int | None:
+        """Return after how many rows the pilot is over: when the central ones differ; None if it goes on."""
+        n = self.n_pilot
+        while n <= len(found):
+            if n >= _LONGEST * self.n_pilot or _premise(found[:n], schedule) > 0:
+                return n
+            n *= 2
+        return None
+
+    def ordered(self, assume: Assumption | None) -> Ordered:
+        """Return the rows that are evidence."""
+        return self.summary.ordered(assume)
+
+    def merge(self, other: Arm, name: str, schedule: Schedule) -> None:
+        """Add the rows of another arm, which has the same premise or none yet."""
+        if self.ready and other.ready and self.sd != other.sd:
+            raise ValueError(
+                f"both monitors have chosen a premise for arm {name!r}, and not the same one (an sd of {self.sd:.4g} "
+                f"and {other.sd:.4g}): begin all but the first with first.shard(), which hands on its premise"
+            )
+        if self.ready and not other.ready:
+            self.summary.merge(other.summary)
+            self.summary.update(other.pilot)
+            return
+        if other.ready and not self.ready:
+            kept, rest, self.pilot = self.pilot, self.summary, np.empty(0)
+            self.sd, self.n_piloted, self.summary = other.sd, other.n_piloted, RowSummary(other.summary.bins)
+            self.summary.merge(other.summary)
+            self.summary.merge(rest)
+            self.summary.update(kept)
+            return
+        self.summary.merge(other.summary)
+        self.n_piloted += other.n_piloted
+        if len(other.pilot):
+            self.update(other.pilot, schedule, "raise")
+
+    def shard(self) -> Arm:
+        """Return an arm without rows that has the same premise and bins."""
+        found = Arm(self.n_pilot)
+        self.summary.choose_bins()
+        found.sd, found.summary = self.sd, RowSummary(self.summary.bins)
+        return found
+
+    def state(self) -> dict[str, Any]:
+        """Return what is needed to go on later."""
+        return {
+            "pilot": self.pilot.tolist(),
+            "n_piloted": self.n_piloted,
+            "sd": self.sd,
+            "rows": self.summary.to_json(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take what `state` returned."""
+        self.pilot = np.array([float(one) for one in state["pilot"]], dtype=np.float64)
+        self.n_piloted, sd = int(state["n_piloted"]), state["sd"]
+        self.sd = None if sd is None else float(sd)
+        if (
+            not np.isfinite(self.pilot).all()
+            or self.n_piloted < 0
+            or (self.sd is not None and not 0 <= self.sd < np.inf)
+        ):
+            raise ValueError("pilot rows or premise are impossible")
+        self.summary = RowSummary.from_json(state["rows"])
+
+
+class RateArm(Arm):
+    """The rows of one arm if they are 0 or 1: three counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts = [0, 0, 0]
+        self._omitted = 0
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are, others than 0 and 1 among them."""
+        return sum(self.counts)
+
+    @property
+    def n_omitted(self) -> int:
+        """How many rows were left out as missing."""
+        return self._omitted
+
+    def update(self, rows: NDArray[Any], schedule: Schedule, nan_policy: NanPolicy) -> None:
+        """Add rows."""
+        n_missing = 0
+        if rows.dtype.kind == "f":
+            n_nan = int(np.isnan(rows).sum())
+            if n_nan and nan_policy == "raise":
+                screen(rows[:, None].astype(np.float64), "raise", 0, "rows")
+            n_missing = n_nan if nan_policy == "omit" else 0
+        ones = int(np.count_nonzero(rows if rows.dtype == bool else rows == 1))
+        zeros = len(rows) - ones if rows.dtype == bool else int(np.count_nonzero(rows == 0))
+        added = (zeros, ones, len(rows) - n_missing - zeros - ones)
+        self.counts = [mine + more for mine, more in zip(self.counts, added, strict=True)]
+        self._omitted += n_missing
+
+    def ordered(self, assume: Assumption | None) -> Ordered:
+        """Return the rows."""
+        return Tallied(np.empty(0), None, self.counts[2], tally=(self.counts[0], self.counts[1], self.n_rows))
+
+    def merge(self, other: Arm, name: str, schedule: Schedule) -> None:
+        """Add the rows of another arm."""
+        assert isinstance(other, RateArm)
+        self.counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
+        self._omitted += other._omitted
+
+    def shard(self) -> RateArm:
+        """Return an arm without rows."""
+        return RateArm()
+
+    def state(self) -> dict[str, Any]:
+        """Return what is needed to go on later."""
+        return {"counts": list(self.counts), "n_omitted": self._omitted}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take what `state` returned."""
+        numbers = [*state["counts"], state["n_omitted"]]
+        if len(numbers) != 4 or not all(type(one) is int and 0 <= one < 2**62 for one in numbers):
+            raise ValueError("counts are impossible")
+        self.counts, self._omitted = numbers[:3], numbers[3]
+
+
+def new_arm(assume: Assumption | None, n_pilot: int) -> Arm:
+    """Return an arm without rows."""
+    if isinstance(assume, Proportion):
+        return RateArm()
+    return Arm(n_pilot if assume is None else 0)
+
+
+def _premise(pilot: Floats, schedule: Schedule) -> float:
+    """Read an sd off the rows of a pilot: a multiple of that of the central ones."""
+    count = min(schedule(len(pilot)), (len(pilot) - 1) // 2)
+    return premise_factor(count / len(pilot)) * SortedRows(np.sort(pilot), count).central_sd()

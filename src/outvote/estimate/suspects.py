@@ -1,0 +1,280 @@
+"""Rank rows by how suspect they are: how often their block is voted out over many random partitions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outvote.blocks.partition import Rng, seed_of
+from outvote.contamination import Contamination
+from outvote.data.arguments import is_whole
+from outvote.data.rows import read_rows
+from outvote.estimate.request import Allowed
+
+Floats = NDArray[np.float64]
+
+#: Rows in a block: few, so that a corrupt row moves the mean of its block, and few other rows share the block.
+_BLOCK = 5
+#: A block is voted out if its mean is more than this many robust standard deviations of block means from the vote.
+OUT = 3.0
+_NORMAL_MAD = 1.4826
+#: Partitions that share one permutation of the rows.
+_PER_SHUFFLE = 20
+#: Blocks that the median of the block means and their spread are read off: all are alike.
+_ENOUGH_BLOCKS = 1 << 13
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Suspects:
+    """The rows that look most corrupt.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        Their positions, the most suspect first; infinite rows come before all others.
+    values : ndarray
+        Their values.
+    scores : ndarray
+        The share of partitions in which the mean of the row's block was voted out.
+    typical : float
+        The median score of all rows.
+    n_rows, n_missing : int
+        How many rows there are, and how many of them are NaN, which are not listed.
+    """
+
+    rows: NDArray[np.intp]
+    values: Floats
+    scores: Floats
+    typical: float
+    n_rows: int
+    n_missing: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        if not len(self.rows):
+            return f"no row of {self.n_rows} stands out"
+        lines = [f"{'row':>10} {'value':>14} {'score':>6}"]
+        cells = zip(self.rows.tolist(), self.values.tolist(), self.scores.tolist(), strict=True)
+        return "\n".join([*lines, *(f"{row:>10} {value:>14.7g} {score:>6.3f}" for row, value, score in cells)])
+
+    __repr__ = __str__
+
+
+def suspects(
+    x: Any,
+    contamination: Allowed = 0.01,
+    top: int = 20,
+    partitions: int = 200,
+    rng: Rng = 0,
+    *,
+    value: str | None = None,
+    by: str | Sequence[str] | None = None,
+) -> Any:
+    """List the rows that look corrupt, by how often their block is voted out over many random partitions.
+
+    A block of a few rows is voted out if its mean is farther from the median of the block means than three times their
+    robust standard deviation. A high score is a reason to look at a row, not a proof: the largest good rows of a
+    heavy-tailed distribution have one, too.
+
+    Parameters
+    ----------
+    x : array-like, table, path or Scan
+        The rows, one column; or a table, eager or lazy, files, or what `scan` returns, with `value`.
+    contamination : float, int or Contamination
+        How many rows may be corrupt, in each group: blocks are so small that most have none of them.
+    top : int
+        How many rows to list.
+    partitions : int
+        Number of random partitions.
+    rng : int, Generator or None
+        Seed.
+    value : str, optional
+        For a table: the column of numbers.
+    by : str or sequence of str, optional
+        For a table: keys; each row is judged by the rows of its own group.
+
+    Returns
+    -------
+    Suspects, or a table of the kind that was given
+        A table has the keys, row (the row id, or its number from 0 on), value and score, the most suspect row first.
+
+    Notes
+    -----
+    Infinite rows come first, with a score of 1; rows without a value are not listed. Peak memory: about six times that
+    of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np, outvote as ov
+    >>> x = np.random.default_rng(0).normal(10.0, size=1000)
+    >>> x[[7, 70]] = 90.0, -60.0
+    >>> ov.suspects(x, top=3)
+           row          value  score
+             7             90  1.000
+            70            -60  1.000
+           478       6.100578  0.080
+    """
+    for name, number in (("top", top), ("partitions", partitions)):
+        if not is_whole(number) or number < 1:
+            raise ValueError(f"{name}={number!r} must be an integer of at least 1")
+    allowed, seed = Contamination.of(contamination), seed_of(rng)
+    if value is None and by is None:
+        rows = read_rows(x, "x")
+        if rows.ndim != 1:
+            raise ValueError(f"x has shape {tuple(rows.shape)}: suspects takes one column, or a table and value=")
+        values = rows.astype(np.float64, copy=False)
+        found = rank(values, [np.arange(len(values))], allowed, partitions, seed)
+        which = found.first(top)
+        return Suspects(
+            which, values[which], found.scores[which], found.typical, len(values), int(np.isnan(values).sum())
+        )
+    if value is None:
+        raise TypeError(f"by={by!r} is for a table, whose column of numbers is value: give value=…, too")
+    from outvote.tables.open import scan
+
+    opened = x if hasattr(x, "suspects") else scan(x)
+    return opened.suspects(value, by, contamination=allowed, top=top, partitions=partitions, rng=seed)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The scores of rows, and how far each is from the median of its group.
+
+    Attributes
+    ----------
+    values, scores, distances : ndarray
+        Of each row; scores of infinite rows are 1.
+    block_size : int
+        Rows in a block, the largest if groups differ.
+    """
+
+    values: Floats
+    scores: Floats
+    distances: Floats
+    block_size: int
+
+    @property
+    def typical(self) -> float:
+        """The median score of finite rows."""
+        finite = np.isfinite(self.values)
+        return float(np.median(self.scores[finite])) if finite.any() else 0.0
+
+    def first(self, top: int) -> NDArray[np.intp]:
+        """Return the most suspect rows: infinite ones, then those with scores above the typical one.
+
+        Among equal scores, rows farther from the median come first.
+        """
+        scores = np.where(np.isnan(self.values), -1.0, self.scores)
+        endless = np.flatnonzero(np.isinf(self.values))
+        if top < len(scores):
+            least = np.partition(scores, len(scores) - top)[len(scores) - top]
+            candidates = np.flatnonzero(scores >= least)
+        else:
+            candidates = np.arange(len(scores))
+        order = np.lexsort((candidates, -self.distances[candidates], -scores[candidates]))
+        some = candidates[order][:top]
+        some = some[(scores[some] > self.typical) & np.isfinite(self.values[some])]
+        return np.concatenate([endless, some])[:top].astype(np.intp)
+
+
+def rank(
+    values: Floats,
+    groups: Sequence[NDArray[np.intp]],
+    contamination: Contamination | None,
+    partitions: int,
+    seed: int,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Ranking:
+    """Score each row among those of its group; `groups` have the positions of their rows.
+
+    Without a contamination one row in a hundred counts as corrupt.
+    """
+    scores, distances = np.where(np.isinf(values), 1.0, 0.0), np.zeros(len(values))
+    largest = 1
+    for number, rows in enumerate(groups, 1):
+        mine = rows[np.isfinite(values[rows])]
+        if not len(mine):
+            continue
+        n_corrupt = len(mine) // 100 if contamination is None else _count(contamination, len(mine))
+        size = max(1, min(_BLOCK, len(mine) // (4 * n_corrupt + 1), len(mine) // 3))
+        largest = max(largest, size)
+        say = (lambda text, n=number: progress(f"group {n} of {len(groups)}, {text}")) if len(groups) > 1 else progress
+        scores[mine], distances[mine] = score_rows(values[mine], size, partitions, seed, say)
+    return Ranking(values, scores, distances, largest)
+
+
+def _count(contamination: Contamination, n_rows: int) -> int:
+    """Return how many rows may be corrupt, even if that is more than a majority allows."""
+    try:
+        return contamination.count(n_rows)
+    except ValueError:
+        return n_rows
+
+
+def score_rows(
+    values: Floats, size: int, partitions: int, seed: int, progress: Callable[[str], None] = lambda text: None
+) -> tuple[Floats, Floats]:
+    """Return for each row the share of partitions in which its block is voted out.
+
+    A block is voted out if its mean is farther from the median of the block means than three times their robust
+    standard deviation (1.4826 MAD), both read off 8192 blocks at most. Some partitions share a permutation, which is
+    cut into stretches of one row for each block; every partition rotates the stretches by random offsets.
+
+    Parameters
+    ----------
+    values : ndarray
+        Finite numbers.
+    size : int
+        Rows in a block.
+    partitions : int
+        Number of random partitions.
+    seed : int
+        Seed.
+    progress : callable
+        Called with a message on the progress.
+
+    Returns
+    -------
+    scores, distances : ndarray
+        The share, and the distance of the row from the median of all rows.
+
+    Examples
+    --------
+    >>> x = np.r_[np.random.default_rng(0).normal(size=99), 50.0]
+    >>> scores, _ = score_rows(x, size=5, partitions=100, seed=0)
+    >>> int(scores.argmax()), bool(scores[99] > 0.9)
+    (99, True)
+    """
+    rng, n_rows = np.random.default_rng([11, seed]), len(values)
+    n_blocks = n_rows // size
+    out, used = np.zeros(n_rows), np.zeros(n_rows)
+    # Huge values are scaled down, so that sums of a block do not overflow.
+    unit = 2.0 ** -math.ceil(math.log2(size) + 1) if np.abs(values).max() > 1e300 else 1.0
+    for start in range(0, partitions, _PER_SHUFFLE):
+        progress(f"partition {start} of {partitions}")
+        here = min(_PER_SHUFFLE, partitions - start)
+        rows = rng.permutation(n_rows)[: n_blocks * size].reshape(size, n_blocks)
+        columns, times = values[rows] * unit, np.zeros((size, n_blocks), dtype=np.int64)
+        for _ in range(here):
+            turns = rng.integers(n_blocks, size=size).tolist()
+            sums = np.zeros(n_blocks)
+            for column, turn in zip(columns, turns, strict=True):  # the stretch, turned by so many blocks
+                sums[turn:] += column[: n_blocks - turn]
+                sums[:turn] += column[n_blocks - turn :]
+            sums -= np.median(sums[:_ENOUGH_BLOCKS])
+            np.abs(sums, out=sums)
+            voted_out = sums > OUT * _NORMAL_MAD * np.median(sums[:_ENOUGH_BLOCKS])
+            for counts, turn in zip(times, turns, strict=True):
+                counts[: n_blocks - turn] += voted_out[turn:]
+                counts[n_blocks - turn :] += voted_out[:turn]
+        out[rows] += times
+        used[rows] += here
+    with np.errstate(over="ignore"):
+        return out / np.maximum(used, 1), np.abs(values - np.median(values))

@@ -1,0 +1,163 @@
+"""False alarms of monitors over all looks, with corrupt rows where they hurt most.
+
+Rows of 0 and 1: the probability that a monitor *ever* rules out the truth is added up exactly, look after look. Others:
+simulated, once from the definition at every row, once with monitors.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from monitor_alarms import DELTA, PRICE, chance_of_an_alarm, pattern, thresholds
+from simulate import LAWS, LONG, generator, miss_rate_allowed, runs
+
+import outvote as ov
+from outvote.votes.evidence.factors import factors_for
+from outvote.votes.evidence.running import running_stakes, size_weights
+
+N = 10_000 if LONG else 1500
+
+
+class TestRatesExactly:
+    @pytest.mark.parametrize("p", [0.01, 0.03, 0.3, 0.5])
+    @pytest.mark.parametrize("corrupt", ["never", "first", "last", "bursts"])
+    @pytest.mark.parametrize("value", [0, 1])
+    def test_the_truth_is_ever_ruled_out_with_probability_delta_at_most(self, p, corrupt, value):
+        alarm, never = chance_of_an_alarm(p, corrupt, value, N // 2, N)
+        assert alarm <= DELTA
+        assert abs(1 - alarm - never) < 1e-9
+
+    def test_monitors_rule_out_what_the_definition_does(self):
+        p, n_plan = 0.3, 600
+        ones = thresholds(p, 1, n_plan, 900)
+        zeros = thresholds(p, -1, n_plan, 900)
+        for n in (50, 300, 900):
+            for k, out in ((ones[n - 1] - 1, False), (ones[n - 1], True)):
+                found = ov.Monitor(ov.Proportion(), 0.01, n_plan=n_plan).update(np.arange(n) < k)
+                assert (found.interval.low > p) is out
+            k = n - int(zeros[n - 1])
+            found = ov.Monitor(ov.Proportion(), 0.01, n_plan=n_plan).update(np.arange(n) < k)
+            assert found.interval.high < p
+
+    def test_without_dropping_rows_the_alarm_is_false_for_certain(self):
+        x = np.r_[np.ones(12), np.zeros(988)]  # 1 % of bots
+        assert ov.Monitor(ov.Proportion(), 0, n_plan=1000).update(x).interval.low > 0.001
+        assert ov.Monitor(ov.Proportion(), 0.01, n_plan=1000).update(x).interval.low == 0
+
+
+def ever(logs, weights):
+    """Whether the weighted sum of products of factors ever reaches the price; logs are (runs, rows, factors)."""
+    total = np.cumsum(logs, axis=1) + np.log(weights)
+    return (np.logaddexp.reduce(total, axis=2) >= PRICE).any(axis=1)
+
+
+class TestByDefinition:
+    """All looks, every row one. Corrupt rows so far out that dropping them leaves the clean ones whole: the worst."""
+
+    @pytest.mark.parametrize("law", [*LAWS, "rare"])
+    def test_sd(self, law):
+        rng, n = generator("monitor", law), N
+        factors = [
+            (one, one.weight * weight)
+            for multiple, weight in zip(*size_weights(), strict=True)
+            for one in factors_for(ov.FiniteVariance(1.0), n / 2 * multiple, PRICE, adaptive=False)
+        ]
+        wrong = []
+        for _ in range(runs(15)):
+            x = LAWS[law](rng, (4, n)) if law != "rare" else np.where(rng.random((4, n)) < 1e-3, 31.6, -0.0316)
+            for side in (x, -x):
+                logs = np.stack([one.logs(side) - one.norm for one, _ in factors], axis=2)
+                wrong.append(ever(logs, [weight for _, weight in factors]))
+        assert np.mean(np.concatenate(wrong)) <= miss_rate_allowed(DELTA / 2, sum(map(len, wrong)))
+
+    @pytest.mark.parametrize("shape", [(1, 1), (0.1, 0.1), (1, 50)])
+    def test_bounds(self, shape):
+        rng, mean, wrong = generator("monitor", shape), shape[0] / sum(shape), []
+        stakes = running_stakes(N / 2, PRICE)
+        for _ in range(runs(15)):
+            x = rng.beta(*shape, size=(4, N))
+            for side, mu in ((x, mean), (1 - x, 1 - mean)):
+                logs = np.stack([np.log1p(a * side) - np.log1p(a * mu) for _, a in stakes], axis=2)
+                wrong.append(ever(logs, [weight for weight, _ in stakes]))
+        assert np.mean(np.concatenate(wrong)) <= miss_rate_allowed(DELTA / 2, sum(map(len, wrong)))
+
+
+CASES = {
+    "sd": (lambda **o: ov.Monitor(ov.FiniteVariance(1.0), **o), lambda rng, n: rng.exponential(size=n), 1.0),
+    "premise": (lambda **o: ov.Monitor(**o), lambda rng, n: rng.normal(2.0, size=n), 2.0),
+    "bounds": (lambda **o: ov.Monitor(ov.Bounded(0, 1), **o), lambda rng, n: rng.beta(2, 6, size=n), 0.25),
+    "rates": (lambda **o: ov.Monitor(ov.Proportion(), **o), lambda rng, n: (rng.random(n) < 0.1) * 1.0, 0.1),
+}
+#: What corrupt rows say: far out on either side, or just inside of what the interval leaves, where it hurts a little.
+PLACES = {"sd": (1e6, -1e6, 4.0), "premise": (1e6, -1e6, 4.0), "bounds": (1.0, 0.0, 0.5), "rates": (1.0, 0.0, 1.0)}
+LOOKS = np.unique(np.geomspace(100, 3000, 30 if LONG else 12).astype(int))
+
+
+@pytest.mark.parametrize("case", CASES)
+class TestMonitors:
+    @staticmethod
+    def rows(case, rng, corrupt, place):
+        x, counts = CASES[case][1](rng, 3000), pattern(corrupt, 3000)
+        bad = np.flatnonzero(np.diff(counts, prepend=0) > 0)
+        x[bad] = place
+        return x
+
+    @pytest.mark.parametrize("corrupt", ["first", "last", "bursts"])
+    def test_one_arm(self, case, corrupt):
+        rng, truth, missed = generator("one arm", case, corrupt), CASES[case][2], []
+        for i in range(60 if LONG else 8):
+            x = self.rows(case, rng, corrupt, PLACES[case][i % 3])
+            monitor, start, wrong = CASES[case][0](contamination=0.01, n_plan=1500), 0, False
+            for n in LOOKS:
+                low, high = monitor.update(x[start:n]).interval
+                start, wrong = n, wrong or not low <= truth <= high
+            missed.append(wrong)
+        assert np.mean(missed) <= miss_rate_allowed(DELTA, len(missed))
+
+    @pytest.mark.parametrize("corrupt", ["first", "bursts"])
+    def test_two_arms(self, case, corrupt):
+        rng, missed, decided = generator("two arms", case, corrupt), [], []
+        looks = LOOKS[:: 3 if LONG else 4]
+        for i in range(30 if LONG else 4):
+            place = PLACES[case][i % 3]
+            arms = {"A": self.rows(case, rng, corrupt, place), "B": self.rows(case, rng, corrupt, -place % 2)}
+            monitor, start = CASES[case][0](contamination=0.01, n_plan=1500), 0
+            wrong, lifts = False, False
+            for n in looks:
+                for arm, x in arms.items():
+                    monitor.update(x[start:n], arm=arm)
+                start = n
+                low, high = monitor.interval
+                wrong |= not low <= 0 <= high
+            low, high = monitor.lift
+            lifts = not low <= 0 <= high
+            missed.append(wrong or lifts)
+            decided.append(monitor.decided is not None)
+        assert np.mean(missed) <= miss_rate_allowed(2 * DELTA, len(missed))
+        assert np.mean(decided) <= miss_rate_allowed(DELTA, len(decided))
+
+
+class TestAdaptive:
+    """Rows are replaced after seeing them: those that speak least for a larger mean, by ones that speak for it."""
+
+    @staticmethod
+    def share_of_alarms(adversary, n_runs):
+        rng, alarms = generator("adaptive", adversary), []
+        for _ in range(n_runs):
+            monitor = ov.Monitor(ov.FiniteVariance(1.0), ov.Contamination(0.05, adversary), n_plan=2000)
+            alarm, replaced = False, 0
+            for n in range(500, 3001, 500):
+                x = rng.normal(size=500)
+                count = math.ceil(0.05 * n) + 2 - replaced
+                replaced += count
+                x[np.argsort(x)[:count]] = 2.5
+                alarm |= monitor.update(x).interval.low > 0
+            alarms.append(alarm)
+        return np.mean(alarms)
+
+    def test_the_label_matters(self):
+        n_runs = 100 if LONG else 10
+        assert self.share_of_alarms("adaptive", n_runs) <= miss_rate_allowed(DELTA / 2, n_runs)
+        assert self.share_of_alarms("oblivious", n_runs) > 0.5
