@@ -18,6 +18,7 @@ from outvote.estimate.summary.moments import Moments
 from outvote.learning.epoch_blocks import EpochBlocks
 from outvote.learning.losses import MetricHinge, PairHinge, PairLogistic, ProductHinge
 from outvote.learning.scaling import ScaledRows
+from outvote.tables.gathered import Groups, Part
 from outvote.votes import medians_of_counts
 from outvote.votes.soft import soft_tuning, soft_vote
 
@@ -29,6 +30,21 @@ compiled = pytest.importorskip("outvote._numba.functions")
 def test_medians_of_counts_equal_numpy(n_each):
     counts = np.random.default_rng(0).integers(5, size=(4, n_each)).astype(np.uint8)
     np.testing.assert_array_equal(both(medians_of_counts, counts), np.median(counts, axis=1))
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_rows_by_group_keep_their_order(n_columns):
+    rng = np.random.default_rng(n_columns)
+    values, groups = rng.normal(size=(500, n_columns)), rng.integers(7, size=500).astype(np.uint8)
+    part = Part(values, groups, None)
+    with using(compiled):
+        ours = Groups.of_parts([part], list("abcdefg"), n_columns, omit=False, infinite=False)
+    with using(None):
+        theirs = Groups.of_parts([part], list("abcdefg"), n_columns, omit=False, infinite=False)
+    for found in (ours, theirs):
+        for g in range(7):
+            for j in range(n_columns):
+                np.testing.assert_array_equal(found.group(g, j), values[groups == g, j])
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 63, 1000])

@@ -23,6 +23,7 @@ def rows(seed=0):
             "x": x,
             "y": rng.exponential(size=n),
             "ok": rng.random(n) < 0.3,
+            "user": np.arange(n) // 3,
             "city": rng.choice(["Bonn", "Köln", "Ulm"], p=[0.45, 0.45, 0.1], size=n),
             "shop": np.where(rng.random(n) < 0.02, 7, -2),
             "day": np.where(rng.random(n) < 0.03, dt.date(2024, 2, 29), dt.date(2025, 1, 1)),
@@ -54,10 +55,12 @@ def same_ends(found, expected):
     assert len(mine) == len(right) > 0
     for line, other in zip(mine, right, strict=True):
         assert list(line) == list(other)
-        width = (other["high"] or 0.0) - (other["low"] or 0.0)
+        widths = {name: (other[f"{lift}high"] or 0.0) - (other[f"{lift}low"] or 0.0)
+                  for lift, names in (("", ("estimate", "low", "high")), ("lift_", ("lift", "lift_low", "lift_high")))
+                  for name in names if f"{lift}low" in other}  # fmt: skip
         for name, value in other.items():
-            if name in ("estimate", "low", "high") and value is not None:
-                assert line[name] == pytest.approx(value, abs=1e-9 * width, rel=0), name
+            if name in widths and value is not None:
+                assert line[name] == pytest.approx(value, abs=1e-9 * widths[name], rel=0), name
             elif name == "premise_sd" and value is not None:
                 assert line[name] == pytest.approx(value, rel=1e-9)
             else:

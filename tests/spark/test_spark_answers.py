@@ -17,6 +17,7 @@ QUESTIONS = {
     "quantile by city": lambda scan: scan.quantile("y", 0.9, by="city"),
     "difference": lambda scan: scan.difference("x", "city", a="Ulm", b="Bonn"),
     "differences": lambda scan: scan.difference("y", "city", baseline="Köln"),
+    "differences of users": lambda scan: scan.variants("y", "shop", unit="user", ratio="x", contamination=20),
 }
 
 

@@ -317,18 +317,20 @@ def ends_of_groups(
     prices: tuple[float, float],
     precision: tuple[float, float],
     stakes: Any,
+    n_sorted: int,
     found: Floats,
 ) -> None:
     """Write the sd of the premise, and both ends, of each group of rows; NaN where it cannot be told here.
 
-    Rows of a group stand together, from its start on; those of all groups are put in order here. An sd is a multiple of
-    that of the central rows, for groups without the `dropped` farthest ones.
+    Rows of a group stand together, from its start on; groups of `n_sorted` rows or more come in order, the others are
+    sorted here. An sd is a multiple of that of the central rows, for groups without the `dropped` farthest ones.
     """
     nothing, limits = np.empty(0), (0.0, 0.0, 0.0)
     no_bins = (nothing, nothing, nothing, nothing, nothing, nothing, 0, 0, 0.0, np.empty((0, 4)))
     for g in range(len(dropped)):
         rows = values[starts[g] : starts[g + 1]]
-        rows.sort()
+        if len(rows) < n_sorted:
+            rows.sort()
         n, k = len(rows), dropped[g]
         found[g, :] = math.nan
         if n <= 2 * k:

@@ -40,6 +40,7 @@ from outvote._numba.scores import (
 from outvote._numba.summaries import (
     add_moments,
     hash_numbers,
+    rows_by_group,
 )
 from outvote._numba.votes import (
     histograms,
@@ -74,6 +75,7 @@ __all__ = [
     "parts_of_bins",
     "product_of_bins",
     "product_of_rows",
+    "rows_by_group",
     "settle",
     "soft_pull",
     "spread_of_bins",

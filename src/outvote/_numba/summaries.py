@@ -1,4 +1,7 @@
-"""Moments of blocks and hashes of row ids: see estimate/summary/moments.py and blocks/hashing.py."""
+"""Moments of blocks, hashes of row ids, and rows by group.
+
+See estimate/summary/moments.py, blocks/hashing.py and tables/gathered.py.
+"""
 
 from __future__ import annotations
 
@@ -99,3 +102,15 @@ def hash_numbers(ids: NDArray[np.int64], coefficients: NDArray[np.int64], out: N
         if value >= prime:
             value -= prime
         out[i] = value + c4
+
+
+@jit
+def rows_by_group(values: NDArray[np.float64], groups: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Bring the rows of each group together, in the order they came; groups begin at `starts`."""
+    found = np.empty(len(values))
+    place = starts[:-1].copy()
+    for i in range(len(values)):
+        g = groups[i]
+        found[place[g]] = values[i]
+        place[g] += 1
+    return found
