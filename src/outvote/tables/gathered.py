@@ -62,7 +62,7 @@ class Part(NamedTuple):
         keep: Any = finite.all(axis=1)
         if self.codes is not None:
             keep &= self.codes >= 0
-        return self if keep.all() else self.where(keep)
+        return self.where(keep)
 
     def bounded(self) -> Part:
         """Return the rows with infinite values as the largest finite ones, which belong to the same bins."""
@@ -70,6 +70,8 @@ class Part(NamedTuple):
 
     def where(self, keep: NDArray[Any]) -> Part:
         """Return some of the rows."""
+        if keep.all():
+            return self
         return Part(*(None if one is None else one[keep] for one in self))  # type: ignore[arg-type]
 
     @property
