@@ -34,12 +34,22 @@ _RANGES = ((0.4, 0.6), (0.25, 0.75), (0.1, 0.9), (0.01, 0.99), (0.0, 1.0))
 _ROUNDING = 2.0**-40
 #: Units are powers of two between these.
 _EXPONENTS = (-900, 700)
-#: Rows looked at together, so that they stay in the processor's cache and their sums are exact.
-_AT_ONCE = 1 << 16
+#: Rows looked at together, so that they stay in the processor's cache; and rows whose sums are exact in a float.
+_AT_ONCE, _EXACT = 1 << 15, 1 << 18
 #: Seconds that numpy takes for a row.
 _SECONDS = 8e-9
 #: The place of a row in its bin is kept to 32 bits, its square to 16.
 _PLACE, _SQUARE = 32, 8
+#: Sums of that many squares take so many bits; squares are counted in this unit, and a row is a larger number.
+_ONE, _SQUARE_UNIT = 2 * _SQUARE + 18, 4.0 ** (_PLACE - _SQUARE)
+_ROW = np.array(2.0**_ONE * _SQUARE_UNIT)
+#: Floats from 2⁵² to its double are whole numbers, one after the other.
+_WHOLE = np.array(2.0**52)
+_OF_WHOLE = _WHOLE.view(np.int64)
+#: What is kept of the digits of a float: the place, and the digits of it that are squared.
+_OF_PLACE = np.array((1 << _PLACE) - 1)
+_OF_SQUARE = _OF_WHOLE | ((1 << _SQUARE) - 1) << (_PLACE - _SQUARE)
+_PLACES, _SIGN = np.array(_PLACE), np.array(63)
 
 
 class Grid(NamedTuple):
@@ -98,37 +108,6 @@ class Grid(NamedTuple):
     def tallies(self, rows: NDArray[np.float64]) -> Tallies:
         """Count rows; NaN and infinities belong to the last bins."""
         return tallies_of_columns(rows[:, None], [self])[0]
-
-    def _count(self, rows: NDArray[np.float64], bits: int, found: Tallies, spare: _Spare) -> None:
-        """Add rows to tallies; the compiled form is `count_in_bins`."""
-        # That the unit is a power of two shows in the exponent alone.
-        half, shift = self.number // 2, 52 - bits - _PLACE
-        y, where, signs, weights = spare.first(len(rows))
-        with np.errstate(over="ignore", invalid="ignore"):
-            np.subtract(rows, self.centre, out=y, dtype=np.float64)  # of float32 rows, too
-        if not self.centre:
-            y += 0.0  # -0.0 is no negative number
-        np.right_shift(y.view(np.int64), 63, out=signs)  # -1 for negative numbers, 0 for others
-        np.abs(y, out=y)
-        with np.errstate(over="ignore"):
-            y += self.unit
-        digits = y.view(np.int64)
-        digits >>= shift
-        digits -= np.float64(self.unit).view(np.int64) >> shift
-        if digits.max() >= half << _PLACE:
-            np.minimum(digits, (half << _PLACE) - 1, out=digits)
-        np.right_shift(digits, _PLACE, out=where)
-        where ^= signs  # k, or -k - 1
-        where += half
-        digits &= (1 << _PLACE) - 1
-        weights[:] = digits
-        places = np.bincount(where, weights, self.number).astype(np.int64)
-        weights *= 2.0 ** (_SQUARE - _PLACE)
-        np.floor(weights, out=weights)
-        weights *= weights
-        weights += 2.0**_PLACE  # the number of rows with the sum of squares
-        packed = np.bincount(where, weights, self.number).astype(np.int64)
-        found.add(Tallies(packed >> _PLACE, places, packed & ((1 << _PLACE) - 1)))
 
     def edges(self, index: Integers) -> tuple[Floats, Floats, Floats]:
         """Return the end of bins that is nearer to the centre, their widths and their sides, in units."""
@@ -189,10 +168,10 @@ def tallies_of_columns(table: NDArray[Any], grids: Sequence[Grid]) -> list[Talli
         centres, units = (np.array([getattr(one, name) for one in grids]) for name in ("centre", "unit"))
         functions.count_columns(table, centres, units, bits, counts, places, squares)
         return found
-    spare = _Spare(min(len(table), _AT_ONCE))
-    for start in range(0, len(table), _AT_ONCE):
+    counter = _Counter(number, min(len(table), _AT_ONCE))
+    for start in range(0, len(table), _EXACT):
         for j, (grid, tallies) in enumerate(zip(grids, found, strict=True)):
-            grid._count(table[start : start + _AT_ONCE, j], bits, tallies, spare)
+            counter.count(table[start : start + _EXACT, j], grid, tallies)
     return found
 
 
@@ -224,15 +203,63 @@ class Tallies(NamedTuple):
             mine += theirs
 
 
-class _Spare:
-    """Arrays that are written again and again: allocating them takes longer than filling them."""
+class _Counter:
+    """Counts rows in the bins of grids that have as many; the compiled form is `count_in_bins`.
 
-    def __init__(self, size: int):
-        kinds = (np.float64, np.int64, np.int64, np.float64)
-        self._arrays = [np.empty(size, dtype=kind) for kind in kinds]
+    Constants are arrays, which numpy takes in half the time of numbers, and arrays are written again and again:
+    allocating them takes longer than filling them.
+    """
 
-    def first(self, n: int) -> list[Any]:
-        return [one[:n] for one in self._arrays]
+    def __init__(self, number: int, size: int):
+        shift = 52 - (number // (2 * _DOUBLINGS)).bit_length() + 1 - _PLACE
+        self._number, self._shift, self._end = number, np.array(shift), np.array(number // 2 << _PLACE)
+        self._y, self._where, self._both = np.empty(size), np.empty(size, np.int64), np.empty(size, np.complex128)
+
+    def count(self, rows: NDArray[np.float64], grid: Grid, found: Tallies) -> None:
+        """Add rows, `_EXACT` at most, to the tallies of a grid."""
+        half, sums = self._number // 2, np.zeros(self._number, dtype=np.complex128)
+        centre, unit = np.array(grid.centre), np.array(grid.unit)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(rows), _AT_ONCE):
+                where, both = self._located(rows[start : start + _AT_ONCE], centre, unit)
+                np.add.at(sums, where, both)  # faster than two bincounts
+        packed = (sums.imag / _SQUARE_UNIT).astype(np.int64)
+        counted = (packed >> _ONE, sums.real.astype(np.int64), packed & ((1 << _ONE) - 1))
+        found.add(Tallies(*(np.concatenate([one[half:][::-1], one[:half]]) for one in counted)))
+
+    def _located(
+        self, rows: NDArray[np.float64], centre: Floats, unit: Floats
+    ) -> tuple[Integers, NDArray[np.complex128]]:
+        """Return the bins of rows, from the centre outwards, first those on its right, and what rows add to them.
+
+        The real part is the place in the bin, the imaginary part the square of its first digits, and 1 for the row.
+        """
+        n = len(rows)
+        y, where, both = self._y[:n], self._where[:n], self._both[:n]
+        digits = y.view(np.int64)
+        np.subtract(rows, centre, y, dtype=np.float64)  # of float32 rows, too
+        if not centre:
+            y += 0.0  # -0.0 is no negative number
+        np.right_shift(digits, _SIGN, where)  # -1 for negative numbers, 0 for others
+        np.bitwise_and(where, self._end, where)
+        np.abs(y, y)
+        np.add(y, unit, y)
+        # That the unit is a power of two shows in the exponent alone.
+        np.right_shift(digits, self._shift, digits)
+        np.subtract(digits, unit.view(np.int64) >> self._shift, digits)
+        if digits.max() >= self._end:
+            np.minimum(digits, self._end - 1, out=digits)
+        np.bitwise_or(digits, where, digits)
+        np.right_shift(digits, _PLACES, where)
+        # Digits below those of 2⁵² are 2⁵² and a whole number, as a float: quicker than a conversion.
+        np.bitwise_and(digits, _OF_PLACE, digits)
+        np.bitwise_or(digits, _OF_WHOLE, digits)
+        np.subtract(y, _WHOLE, both.real)
+        np.bitwise_and(digits, _OF_SQUARE, digits)
+        np.subtract(y, _WHOLE, y)
+        np.multiply(y, y, y)
+        np.add(y, _ROW, both.imag)
+        return where, both
 
 
 def index_in(rows: Floats, centres: Any, units: Any, number: int) -> Integers:
