@@ -29,6 +29,7 @@ from outvote.cli.monitor import Watched
 from outvote.cli.plan import Planned
 from outvote.cli.quantile import Quantiles
 from outvote.cli.suspects import Suspects
+from outvote.data.progress import unwatched
 from outvote.data.text import percent, rounded, share, spaced
 from outvote.estimate.suspects import OUT
 
@@ -90,7 +91,7 @@ def working(what: str) -> Iterator[Progress]:
     from rich.console import Console
     from rich.markup import escape
 
-    with Console(stderr=True).status(escape(what)) as status:
+    with unwatched(), Console(stderr=True).status(escape(what)) as status:
         yield lambda text: status.update(escape(clean(text)))
 
 

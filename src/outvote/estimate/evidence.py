@@ -15,6 +15,7 @@ from outvote.assumptions import Assumption, Bounded, BoundedRatio, FiniteKurtosi
 from outvote.blocks.plan import RowPlan
 from outvote.certificate import Certificate, Provenance
 from outvote.data.missing import ContradictionError, NanPolicy, check_certain
+from outvote.data.progress import watched
 from outvote.data.rows import Rows
 from outvote.data.text import count
 from outvote.estimate.levels import Brief
@@ -224,11 +225,12 @@ def _found(ordered: OrderedTable, request: Request, terms: Terms, *, pictures: b
     found, outside = [], 0
     if len(assumed) >= _SEVERAL:
         ordered.prepare(n_corrupt, terms)
-    for j, assume in enumerate(assumed):
-        column = ordered.column(j)
-        outside = max(outside, column.n_found - known_bad)
-        premise = partial(ordered.premise, j)
-        found.append(_mean_of_column(column, n_corrupt, assume, request, terms, premise, picture=pictures))
+    with watched(range(len(assumed)), "columns") as columns:
+        for j in columns:
+            column = ordered.column(j)
+            outside = max(outside, column.n_found - known_bad)
+            premise = partial(ordered.premise, j)
+            found.append(_mean_of_column(column, n_corrupt, assumed[j], request, terms, premise, picture=pictures))
     return found, n_corrupt, outside
 
 

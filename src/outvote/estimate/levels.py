@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from outvote.data.missing import ContradictionError, MoreCorruptRows
+from outvote.data.progress import watched
 from outvote.estimate.request import Request
 from outvote.estimate.result import Interval, RobustEstimate
 
@@ -69,13 +70,14 @@ def estimate_levels(
     brief = getattr(run, "brief", None) or (lambda asked: Brief.of(run(asked)))
     if prepare := getattr(run, "prepare", None):
         prepare(request.at(levels[0], log_delta), levels)
-    for level in levels:
-        try:
-            found[level] = brief(request.at(level, log_delta))
-        except MoreCorruptRows:
-            continue  # the rows themselves say that there are more
-        except ContradictionError as error:  # with so few corrupt rows they contradict the assumption
-            contradiction = error
+    with watched(levels, "numbers of corrupt rows") as each:
+        for level in each:
+            try:
+                found[level] = brief(request.at(level, log_delta))
+            except MoreCorruptRows:
+                continue  # the rows themselves say that there are more
+            except ContradictionError as error:  # with so few corrupt rows they contradict the assumption
+                contradiction = error
     return found, contradiction
 
 

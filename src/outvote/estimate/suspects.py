@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from outvote.blocks.partition import Rng, seed_of
 from outvote.contamination import Contamination
 from outvote.data.arguments import is_whole
+from outvote.data.progress import watched
 from outvote.data.rows import read_rows
 from outvote.estimate.request import Allowed
 
@@ -257,24 +258,25 @@ def score_rows(
     out, used = np.zeros(n_rows), np.zeros(n_rows)
     # Huge values are scaled down, so that sums of a block do not overflow.
     unit = 2.0 ** -math.ceil(math.log2(size) + 1) if np.abs(values).max() > 1e300 else 1.0
-    for start in range(0, partitions, _PER_SHUFFLE):
-        progress(f"partition {start} of {partitions}")
-        here = min(_PER_SHUFFLE, partitions - start)
-        rows = rng.permutation(n_rows)[: n_blocks * size].reshape(size, n_blocks)
-        columns, times = values[rows] * unit, np.zeros((size, n_blocks), dtype=np.int64)
-        for _ in range(here):
-            turns = rng.integers(n_blocks, size=size).tolist()
-            sums = np.zeros(n_blocks)
-            for column, turn in zip(columns, turns, strict=True):  # the stretch, turned by so many blocks
-                sums[turn:] += column[: n_blocks - turn]
-                sums[:turn] += column[n_blocks - turn :]
-            sums -= np.median(sums[:_ENOUGH_BLOCKS])
-            np.abs(sums, out=sums)
-            voted_out = sums > OUT * _NORMAL_MAD * np.median(sums[:_ENOUGH_BLOCKS])
-            for counts, turn in zip(times, turns, strict=True):
-                counts[: n_blocks - turn] += voted_out[turn:]
-                counts[n_blocks - turn :] += voted_out[:turn]
-        out[rows] += times
-        used[rows] += here
+    with watched(range(0, partitions, _PER_SHUFFLE), "partitions") as starts:
+        for start in starts:
+            progress(f"partition {start} of {partitions}")
+            here = min(_PER_SHUFFLE, partitions - start)
+            rows = rng.permutation(n_rows)[: n_blocks * size].reshape(size, n_blocks)
+            columns, times = values[rows] * unit, np.zeros((size, n_blocks), dtype=np.int64)
+            for _ in range(here):
+                turns = rng.integers(n_blocks, size=size).tolist()
+                sums = np.zeros(n_blocks)
+                for column, turn in zip(columns, turns, strict=True):  # the stretch, turned by so many blocks
+                    sums[turn:] += column[: n_blocks - turn]
+                    sums[:turn] += column[n_blocks - turn :]
+                sums -= np.median(sums[:_ENOUGH_BLOCKS])
+                np.abs(sums, out=sums)
+                voted_out = sums > OUT * _NORMAL_MAD * np.median(sums[:_ENOUGH_BLOCKS])
+                for counts, turn in zip(times, turns, strict=True):
+                    counts[: n_blocks - turn] += voted_out[turn:]
+                    counts[n_blocks - turn :] += voted_out[:turn]
+            out[rows] += times
+            used[rows] += here
     with np.errstate(over="ignore"):
         return out / np.maximum(used, 1), np.abs(values - np.median(values))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.data.progress import watched
 from outvote.kernels.kernel import Kernel
 from outvote.kernels.stacks import Values
 from outvote.kernels.tuples import CROSS_PAIRS, PAIRS, ArrayFunction
@@ -163,19 +164,22 @@ def _pair_sums(function: Callable[..., Values], samples: Sequence[NDArray[Any]])
     one_sample = len(samples) == 1
     sums = [np.zeros(len(sample)) for sample in samples]
     step = max(1, _AT_ONCE // len(y))
-    for low in range(0, len(x), step):
-        high = min(low + step, len(x))
-        others = y[low:] if one_sample else y
-        shape = (high - low, len(others))
-        table = function(np.repeat(x[low:high], shape[1], axis=0), np.tile(others, (shape[0], *(1,) * (y.ndim - 1))))
-        table = table.reshape(shape)
-        if one_sample:  # each pair once: a row with those after it
-            table[np.tril_indices(shape[0], 0, shape[1])] = 0.0
-            sums[0][low:high] += table.sum(axis=1)
-            sums[0][low:] += table.sum(axis=0)
-        else:
-            sums[0][low:high] = table.sum(axis=1)
-            sums[1] += table.sum(axis=0)
+    with watched(range(0, len(x), step), "pairs of rows") as starts:
+        for low in starts:
+            high = min(low + step, len(x))
+            others = y[low:] if one_sample else y
+            shape = (high - low, len(others))
+            table = function(
+                np.repeat(x[low:high], shape[1], axis=0), np.tile(others, (shape[0], *(1,) * (y.ndim - 1)))
+            )
+            table = table.reshape(shape)
+            if one_sample:  # each pair once: a row with those after it
+                table[np.tril_indices(shape[0], 0, shape[1])] = 0.0
+                sums[0][low:high] += table.sum(axis=1)
+                sums[0][low:] += table.sum(axis=0)
+            else:
+                sums[0][low:high] = table.sum(axis=1)
+                sums[1] += table.sum(axis=0)
     return sums
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.data.progress import watched
 from outvote.kernels.rescale import have_ordinary_size, rescaled
 from outvote.kernels.stacks import Counts, Stack, Values
 from outvote.kernels.tuples import ArrayFunction, average_over_tuples
@@ -165,9 +166,10 @@ class Kernel:
             return self.grid_form(*stacks)
         values = np.empty(math.prod(shape))
         step = max(1, _ROWS_AT_ONCE // max(math.prod(stack.shape[1:]) for stack in stacks))
-        for low in range(0, len(values), step):
-            combination = np.unravel_index(np.arange(low, min(low + step, len(values))), shape)
-            values[low : low + step] = self.aligned(*map(np.take, stacks, combination, (0,) * len(shape)))
+        with watched(range(0, len(values), step), "combinations of blocks") as starts:
+            for low in starts:
+                combination = np.unravel_index(np.arange(low, min(low + step, len(values))), shape)
+                values[low : low + step] = self.aligned(*map(np.take, stacks, combination, (0,) * len(shape)))
         return values.reshape(shape)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.assumptions import Assumption, Proportion
+from outvote.data.progress import watched
 from outvote.data.rows import Rows
 from outvote.estimate.levels import agree
 from outvote.estimate.mean import mean_of, mean_of_summaries
@@ -161,11 +162,12 @@ def mean_by_group(
     for found in portions:
         groups = found.groups
         mine = dict(zip(groups.labels, lines_of_groups(groups, query.columns, request, assumed, terms), strict=True))
-        for key, several in found.summaries.items():
-            mine[key] = tuple(
-                (name, *_line_of_summary(summary, assume, request, terms))
-                for name, summary, assume in zip(query.columns, several, assumed, strict=True)
-            )
+        with watched(list(found.summaries), "groups") as keys:
+            for key in keys:
+                mine[key] = tuple(
+                    (name, *_line_of_summary(summary, assume, request, terms))
+                    for name, summary, assume in zip(query.columns, found.summaries[key], assumed, strict=True)
+                )
         lines |= {key: [line[one:] for line in mine[key]] for key in (found.labels if found.summaries else mine)}
     return table_of(engine, query, lines, MEAN_ANSWER, one)
 
@@ -220,16 +222,17 @@ def _column(
     kinds = np.where(np.isnan(found[:, 1]), "", "conditional").astype(object)
     kinds[corrupt < 0] = "none"
     usable = sizes.copy()
-    for g in np.flatnonzero(kinds == ""):
-        part = values[groups.starts[g] : groups.starts[g + 1]]
-        try:
-            one = mean_of(Rows(part, None), (assume,), request)(replace(request, terms=terms))
-        except ValueError as error:
-            kinds[g], notes[g], corrupt[g] = "none", str(error), 0
-            continue
-        numbers[:, g] = _numbers(one)
-        kinds[g], usable[g], corrupt[g] = one.certificate.provenance, one.plan.n_rows, one.plan.n_corrupt
-        notes[g] = one.certificate.note if one.certificate.provenance == "none" else ""
+    with watched(np.flatnonzero(kinds == "").tolist(), "groups") as several:
+        for g in several:
+            part = values[groups.starts[g] : groups.starts[g + 1]]
+            try:
+                one = mean_of(Rows(part, None), (assume,), request)(replace(request, terms=terms))
+            except ValueError as error:
+                kinds[g], notes[g], corrupt[g] = "none", str(error), 0
+                continue
+            numbers[:, g] = _numbers(one)
+            kinds[g], usable[g], corrupt[g] = one.certificate.provenance, one.plan.n_rows, one.plan.n_corrupt
+            notes[g] = one.certificate.note if one.certificate.provenance == "none" else ""
     lists = [[None if math.isnan(value) else value for value in line] for line in numbers.tolist()]
     return [
         [name] * n_groups, *lists[:3], usable.tolist(), np.maximum(corrupt, 0).tolist(), kinds.tolist(), lists[3],

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outvote import _numba
+from outvote.data.progress import watched
 from outvote.votes.evidence.bins import FARTHEST, SLACK, Bins
 from outvote.votes.evidence.factors import Floats
 
@@ -36,6 +37,8 @@ _ROUNDING = 2.0**-40
 _EXPONENTS = (-900, 700)
 #: Rows looked at together, so that they stay in the processor's cache; and rows whose sums are exact in a float.
 _AT_ONCE, _EXACT = 1 << 15, 1 << 18
+#: Numbers that a compiled function counts in some twenty milliseconds.
+_INTERRUPTIBLE = 1 << 24
 #: Seconds that numpy takes for a row.
 _SECONDS = 8e-9
 #: The place of a row in its bin is kept to 32 bits, its square to 16.
@@ -162,17 +165,30 @@ def tallies_of_columns(table: NDArray[Any], grids: Sequence[Grid]) -> list[Talli
     found = [Tallies(*lines) for lines in zip(counts, places, squares, strict=True)]
     functions = _numba.compiled(table.size * _SECONDS)
     if functions is not None and table.dtype in (np.float64, np.float32) and table.dtype.isnative:
-        if len(grids) == 1 and table.flags.c_contiguous:
-            functions.count_in_bins(table[:, 0], grids[0].centre, grids[0].unit, bits, *found[0])
-            return found
-        centres, units = (np.array([getattr(one, name) for one in grids]) for name in ("centre", "unit"))
-        functions.count_columns(table, centres, units, bits, counts, places, squares)
-        return found
-    counter = _Counter(number, min(len(table), _AT_ONCE))
-    for start in range(0, len(table), _EXACT):
-        for j, (grid, tallies) in enumerate(zip(grids, found, strict=True)):
-            counter.count(table[start : start + _EXACT, j], grid, tallies)
+        count = _compiled_count(functions, table, grids, bits, counts, places, squares)
+        at_once = max(_INTERRUPTIBLE // len(grids), 1)
+    else:
+        counter, at_once = _Counter(number, min(len(table), _AT_ONCE)), _EXACT
+
+        def count(part: NDArray[Any]) -> None:
+            for j, (grid, tallies) in enumerate(zip(grids, found, strict=True)):
+                counter.count(part[:, j], grid, tallies)
+
+    with watched(range(0, len(table), at_once), "counting rows") as starts:
+        for start in starts:  # between them Ctrl-C is seen
+            count(table[start : start + at_once])
     return found
+
+
+def _compiled_count(
+    functions: Any, table: NDArray[Any], grids: Sequence[Grid], bits: int, *arrays: Integers
+) -> Callable[[NDArray[Any]], None]:
+    """Return a compiled function that adds some rows of a table to the tallies of all columns."""
+    if len(grids) == 1 and table.flags.c_contiguous:
+        only = [one[0] for one in arrays]
+        return lambda part: functions.count_in_bins(part[:, 0], grids[0].centre, grids[0].unit, bits, *only)
+    centres, units = (np.array([getattr(one, name) for one in grids]) for name in ("centre", "unit"))
+    return lambda part: functions.count_columns(part, centres, units, bits, *arrays)
 
 
 class Tallies(NamedTuple):
