@@ -172,6 +172,8 @@ def read_columns(
     table = files.table(files.select(numbers, (*by, *([] if unit is None else [unit]))))
     if not table.num_rows:
         raise ValueError(f"{files} has no rows")
+    counts = np.bincount(_array(table["file"]), minlength=len(files.paths)).tolist()
+    files.check_rows(table.num_rows)
     place = np.lexsort((_array(table["n"]), _array(table["file"])))  # DuckDB promises no order
     if not np.array_equal(place, np.arange(len(place))):
         table = table.take(place)
@@ -185,7 +187,6 @@ def read_columns(
             rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
             cells += [Unreadable(int(row), texts[int(row)].as_py(), name if j else "") for row in rows]
     labels, codes = _grouped([table[f"k{j}"].combine_chunks() for j in range(len(by))], table.num_rows)
-    counts = np.bincount(_array(table["file"]), minlength=len(files.paths)).tolist()
     found = Columns(
         name=value,
         values=values.pop(value),

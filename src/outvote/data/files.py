@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import glob
-import gzip
 import os
 import re
 import shutil
@@ -22,6 +21,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Self
+
+from outvote.data.csv_text import check_header, check_rows, dialect, first_cells, first_line
 
 #: Endings of names, and the kind of file they stand for; `.gz` or `.zst` may follow those of text.
 KINDS = {
@@ -177,6 +178,7 @@ class Files:
     ):
         if kind is not None and kind not in KINDS.values():
             raise ValueError(f"format={kind!r} is not one of {', '.join(dict.fromkeys(KINDS.values()))}")
+        self._checked = -1  # rows of text files that the text was found to have
         n_bytes = check_limit(memory_limit)
         self._folder = tempfile.TemporaryDirectory(prefix="outvote-")
         self._close: Any = weakref.finalize(self, self._folder.cleanup)
@@ -247,9 +249,9 @@ class Files:
         """Write what reads a file; in JSON the columns `texts` are read as they are written."""
         path = self.paths[number]
         name = literal(re.sub(r"[*?\[]", r"[\g<0>]", path))  # not a glob
-        if self.kind in ("csv", "tsv"):
+        if self.is_text:
             separator = ", sep := '\t'" if self.kind == "tsv" else ""
-            return f"read_csv({name}, header := true, all_varchar := true, hive_partitioning := false{separator})"
+            return f"read_csv({name}, {dialect(path)}, hive_partitioning := false{separator})"
         if self.kind == "jsonl":
             kinds = ", ".join(f"{literal(text)}: 'VARCHAR'" for text in texts)
             columns = f", columns := {{{kinds}}}" if texts else ""
@@ -266,9 +268,11 @@ class Files:
             there = list(self._schema(number))
             for argument, names in columns.items():
                 for name in names:
+                    if self.is_text:
+                        self._check_header(name, path, there)
                     if name in there:
                         continue
-                    if self.kind in ("csv", "tsv") and name in _first_line(path):
+                    if self.is_text and name in _first_line(path):
                         raise ValueError(
                             f"{self.shown(path)}: its first line names {name!r}, but the lines below do not fit it: "
                             "are there lines with more cells than the first, or quotes that do not close?"
@@ -277,6 +281,19 @@ class Files:
                         check_name(argument, name, there)
                     except ValueError as error:
                         raise ValueError(f"{self.shown(path)}: {error}") from None
+
+    def _check_header(self, name: str, path: str, there: Sequence[str]) -> None:
+        cells = first_cells(path, len(there), "\t" if self.kind == "tsv" else None)
+        try:
+            check_header(name, cells, there)
+        except ValueError as error:
+            raise ValueError(f"{self.shown(path)}: {error}") from None
+
+    def check_rows(self, n_rows: int) -> None:
+        """Refuse a number of rows that were read from text files, if the text has another; look once."""
+        if self.is_text and n_rows != self._checked:
+            check_rows(self.paths, str(self), n_rows, len(self.columns))
+            self._checked = n_rows
 
     def select(self, numbers: Sequence[str], keys: Sequence[str] = (), row_id: str | None = None) -> str:
         """Write a statement for the rows of all files, with columns under names of our own.
@@ -300,6 +317,11 @@ class Files:
             columns += [f"{number} AS file", f"{self._place(kinds)} AS n"]
             parts.append(f"SELECT {', '.join(columns)} FROM {self._reader(number, texts)}")
         return " UNION ALL ".join(parts)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the files are CSV, with whatever separator."""
+        return self.kind in ("csv", "tsv")
 
     @property
     def keys_are_text(self) -> bool:
@@ -419,9 +441,7 @@ def _keep(stdin: BinaryIO, folder: str) -> str:
 
 def _first_line(file: str) -> list[str]:
     """Return the cells of the first line of a text file, whatever separates them."""
-    with gzip.open(file, "rb") if file.endswith(".gz") else open(file, "rb") as lines:
-        line = lines.readline(10_000).decode("utf-8", "replace")
-    return [cell.strip(" \"'\r\n\ufeff") for cell in re.split(r"[,;|\t]", line)]
+    return [cell.strip(" \"'") for cell in re.split(r"[,;|\t]", first_line(file))]
 
 
 def _arrow_table(file: str) -> Any:

@@ -115,6 +115,9 @@ class _Relation:
         ids = [f"{number} AS id", f"{raw}::HUGEINT AS given", "0 AS file", "0 AS n"]
         return f"SELECT {', '.join([*values, *keys, *ids])} FROM outvote_source"
 
+    def check_rows(self, n_rows: int) -> None:
+        """Refuse a number of rows that cannot be: what DuckDB itself holds is not read from text."""
+
     def holds_text(self, names: Sequence[str]) -> bool:
         """Return whether some columns may hold text instead of numbers."""
         return False
@@ -210,6 +213,10 @@ class _FileSource(_Relation):
     def holds_text(self, names: Sequence[str]) -> bool:
         """Return whether some columns may hold text instead of numbers."""
         return self._files.may_hold_text(names)
+
+    def check_rows(self, n_rows: int) -> None:
+        """Refuse a number of rows that the text of the files contradicts."""
+        self._files.check_rows(n_rows)
 
     def key_kind(self, name: str) -> str:
         """Return the type of a key: text in a text file."""
@@ -326,7 +333,9 @@ class DuckEngine(Engine):
             if not -(2**63) <= value < 2**63:
                 refuse_large_id(self._row_id, value)
         known = add_tallies(tallies)
-        last = highest if self._row_id is not None else sum(tally.n_rows for tally in known.values())
+        n_rows = sum(tally.n_rows for tally in known.values())
+        self._source.check_rows(n_rows)
+        last = highest if self._row_id is not None else n_rows
         self._small = lowest >= 0 and last < PRIME
         return known
 
