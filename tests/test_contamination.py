@@ -321,3 +321,16 @@ def test_invalid_arguments_of_inject_raise():
         Contamination(1).inject(np.zeros(5), "big")
     with pytest.raises(ValueError, match="the largest count here is 2"):
         Contamination(3).inject(np.zeros(5), 1.0)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64])
+def test_counts_of_numpy_become_integers(kind):
+    assert type(Contamination(kind(100)).amount) is int
+    assert Contamination((kind(100), np.float32(0.01))).amount == (100, 0.01)
+
+
+def test_amounts_beyond_all_floats_are_refused():
+    with pytest.raises(ValueError, match=r"must be a fraction in \[0, 0.5\)"):
+        Contamination(Fraction(10**400))
+    with pytest.raises(ValueError, match="the largest count here is 2"):
+        Contamination(10**400).count(5)

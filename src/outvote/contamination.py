@@ -88,13 +88,11 @@ class Contamination:
     def __post_init__(self) -> None:
         if self.adversary not in ("oblivious", "adaptive"):
             raise ValueError(f"adversary={self.adversary!r} is neither 'oblivious' nor 'adaptive'")
-        if isinstance(self.amount, list):
-            object.__setattr__(self, "amount", tuple(self.amount))
-        amounts = self.amount if isinstance(self.amount, tuple) else (self.amount,)
+        several = isinstance(self.amount, (list, tuple))
+        amounts = tuple(_checked(one) for one in (self.amount if several else (self.amount,)))  # type: ignore[union-attr]
         if not amounts:
             raise ValueError("contamination=() is empty: give one amount for each sample")
-        for amount in amounts:
-            _check_amount(amount)
+        object.__setattr__(self, "amount", amounts if several else amounts[0])
 
     @classmethod
     def of(cls, value: Contamination | Amount | Sequence[Amount]) -> Contamination:
@@ -305,22 +303,26 @@ def _row(value: ArrayLike, rows: NDArray[Any]) -> NDArray[Any]:
         raise ValueError(f"an outlier of shape {given.shape} does not fit rows of shape {shape}") from None
 
 
-def _check_amount(amount: object) -> None:
+def _checked(amount: Any) -> Amount | Growth:
+    """Return an amount as a number of Python's; numpy's have limits of their own."""
     if isinstance(amount, Growth):
-        return
+        return amount
     if isinstance(amount, (bool, np.bool_)) or not isinstance(amount, numbers.Real):
         raise TypeError(
             f"contamination={amount!r} must be a fraction (float in [0, 0.5)), a count (int), "
             "or a tuple with one of these for each sample"
         )
     if isinstance(amount, numbers.Integral):
-        if int(amount) < 0:
+        if amount < 0:
             raise ValueError(f"contamination={amount!r} is a negative count: the smallest is 0")
-    elif not 0 <= float(amount) < 0.5:
-        hint = "; write a number of rows as an int" if float(amount) >= 1 else ""
+        return int(amount)
+    share: Any = amount
+    if not 0 <= share < Fraction(1, 2):
+        hint = "; write a number of rows as an int" if share >= 1 else ""
         raise ValueError(
             f"contamination={amount!r} must be a fraction in [0, 0.5): the clean rows must be in the majority{hint}"
         )
+    return amount if isinstance(amount, Fraction) else float(str(amount))
 
 
 @lru_cache(maxsize=256, typed=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+import outvote as ov
 from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
 
 ASSUMPTIONS = [
@@ -247,9 +249,9 @@ def test_variance_of_two_samples_is_exact():
         (lambda: FiniteVariance(1.0, zetas=(1.0, 4.0)), r"sd=2.0 is the smallest that works"),
         (lambda: FiniteVariance(1.0).scaled(0.0), r"factor=0.0"),
         (lambda: SubGaussian(0.0), r"scale=0.0"),
-        (lambda: Bounded(1, 1), r"low=1, high=1"),
+        (lambda: Bounded(1, 1), r"low=1.0, high=1.0"),
         (lambda: Bounded(0, math.inf), r"finite"),
-        (lambda: Bounded(0, 1, variance=0.26), r"variance=0.26 is impossible in \[0, 1\].*0.25"),
+        (lambda: Bounded(0, 1, variance=0.26), r"variance=0.26 is impossible in \[0.0, 1.0\].*0.25"),
         (lambda: Bounded(0, 1, variance=0.0), r"variance=0.0"),
         (lambda: FiniteKurtosis(0.5), r"kurtosis=0.5 is impossible"),
         (lambda: FiniteKurtosis(3.0, sd=0.0), r"sd=0.0"),
@@ -284,3 +286,46 @@ def test_descriptions():
     assert FiniteKurtosis(3.0, sd=2.0).describe() == "kurtosis ≤ 3 and sd ≤ 2"
     assert FiniteKurtosis(3.0).scaled(2.0) == FiniteKurtosis(3.0)
     assert Bounded(0, 2, variance=1.0).scaled(-2.0) == Bounded(-4, 0, variance=4.0)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.float16, np.float32, Fraction])
+def test_numbers_of_every_kind_become_floats(kind):
+    assert Bounded(kind(0), kind(100), variance=kind(3)) == Bounded(0, 100, variance=3)
+    assert all(type(value) is float for value in vars(Bounded(kind(0), kind(100), kind(3))).values())
+    assert type(FiniteVariance(kind(3)).sd) is float
+
+
+def test_bounds_of_small_integers_do_not_overflow():
+    rows = np.arange(-100, 101).astype(np.int8)
+    known = ov.Bounded(rows.min(), rows.max())
+    assert known.width == 200
+    found = ov.mean(rows, assume=known).interval
+    assert found == ov.mean(rows, assume=ov.Bounded(-100, 100)).interval
+    assert found.low < 0 < found.high
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Bounded(0, 10**400),
+        lambda: FiniteVariance(10**400),
+        lambda: Bounded(-1.7e308, 1.7e308),
+        lambda: FiniteKurtosis(10**400),
+    ],
+)
+def test_numbers_too_large_for_floats_are_refused(make):
+    with pytest.raises(ValueError, match=r"too large for a float|distance must be finite"):
+        make()
+
+
+@pytest.mark.parametrize("zetas", [5, "ab", {1: 2.0}, {("a",): 1.0}, (None,)])
+def test_zetas_of_another_kind_are_refused(zetas):
+    with pytest.raises(TypeError, match="zetas"):
+        FiniteVariance(2.0, zetas=zetas)
+
+
+def test_squares_of_large_scales_do_not_overflow():
+    assert FiniteVariance(1e200, zetas=(1.0, 2.0)).zetas == (1.0, 2.0)
+    assert Bounded(0, 1e200, variance=1.0).variance == 1.0
+    with pytest.raises(TypeError, match="block_size='ten' must be numbers of rows"):
+        FiniteVariance(1.0).tail("ten")

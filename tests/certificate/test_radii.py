@@ -107,11 +107,9 @@ def test_radius_in_hubers_model():
         ({"adversary": "evil"}, r"adversary='evil' must be one of 'oblivious', 'adaptive'"),
         ({"alternative": "up"}, r"alternative='up' must be one of"),
         ({"grid": "half"}, r"grid='half' must be one of"),
-        ({"n_blocks": 0}, r"n_blocks=0 must be a whole number of at least 1"),
-        ({"n_blocks": 4.5}, r"n_blocks=4.5"),
-        ({"n_blocks": (5, 5), "degrees": (1, 1, 1)}, r"n_blocks=\(5, 5\) must have 3 entries"),
-        ({"n_corrupt": -1}, r"n_corrupt=-1 must be a number of rows"),
-        ({"n_corrupt": 0.1}, r"n_corrupt=0.1 must be a number of rows"),
+        ({"n_blocks": 0}, r"n_blocks=0 must be at least 1"),
+        ({"n_blocks": (5, 5), "degrees": (1, 1, 1)}, r"n_blocks=\(5, 5\) has 2 entries for 3 samples"),
+        ({"n_corrupt": -1}, r"n_corrupt=-1 must be at least 0"),
         ({"n_corrupt": None}, r"exactly one of n_corrupt=None and huber_rate=None; give n_corrupt=0"),
         ({"huber_rate": 0.1}, r"exactly one of n_corrupt=10 and huber_rate=0.1"),
         ({"n_corrupt": None, "huber_rate": 1.0}, r"huber_rate=1.0 must be in \[0, 1\)"),
@@ -128,6 +126,36 @@ def test_radius_in_hubers_model():
 def test_invalid_arguments_of_radius_raise(change, message):
     with pytest.raises(ValueError, match=message):
         radius(**{**ONE, "confidence": 0.95, **change})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_blocks": 4.5}, {"n_blocks": True}, {"n_corrupt": 0.1}, {"n_corrupt": True}, {"degrees": "ab"},
+        {"block_size": float("inf")}, {"block_size": 10**400}, {"n_corrupt": None, "huber_rate": "some"},
+    ],
+)  # fmt: skip
+def test_what_is_not_a_number_of_rows_is_refused(change):
+    with pytest.raises(TypeError, match=f"{list(change)[-1]}=.* must be"):
+        radius(**{**ONE, "confidence": 0.95, **change})
+
+
+@pytest.mark.parametrize("change", [{"n_blocks": 10**400}, {"n_corrupt": 10**30}, {"n_blocks": ()}])
+def test_numbers_of_rows_beyond_all_rows_are_refused(change):
+    with pytest.raises(ValueError, match=r"must be at most 2\*\*53|names no sample"):
+        radius(**{**ONE, "confidence": 0.95, **change})
+
+
+@pytest.mark.parametrize("vote", ["median", "soft", "clipped"])
+def test_small_integers_of_numpy_give_the_same_radius(vote):
+    given = {"n_blocks": 120, "n_corrupt": 50, "block_size": 100, "vote": vote}
+    small = {name: value if name == "vote" else np.int8(value) for name, value in given.items()}
+    settings = {"confidence": 0.95, "assume": ONE["assume"]}
+    assert radius(**small, **settings) == radius(**given, **settings)
+    bare = {name: value for name, value in small.items() if name != "vote"}
+    assert radius(**bare, **settings, vote="evidence") == radius(
+        n_rows=12_000, n_corrupt=50, **settings, vote="evidence"
+    )
 
 
 def test_invalid_assumptions_and_block_sizes_raise():

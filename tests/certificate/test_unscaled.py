@@ -65,3 +65,27 @@ def test_invalid_block_values_raise(values):
         order_statistic_interval(values, 0, delta=0.1)
     with pytest.raises(ValueError, match="n_corrupt=-1"):
         order_statistic_interval([1.0], -1, delta=0.1)
+
+
+@pytest.mark.parametrize("function", [sigma_upper, sigma_free_radius])
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"n_corrupt": -1}, ValueError), ({"n_blocks": 0}, ValueError), ({"block_size": -3}, ValueError),
+        ({"n_corrupt": 1.5}, TypeError), ({"kurtosis": 0.5}, ValueError), ({"kurtosis": "3"}, TypeError),
+        ({"variance": -1.0}, ValueError), ({"variance": "one"}, TypeError), ({"variance": math.nan}, ValueError),
+    ],
+)  # fmt: skip
+def test_impossible_blocks_and_variances_are_refused(function, change, error):
+    given = {"variance": 1.0, "kurtosis": 3.0, "n_blocks": 41, "n_corrupt": 5, "block_size": 100, "delta": 0.05}
+    small = {name: np.int8(value) if isinstance(value, int) else value for name, value in given.items()}
+    assert function(**small) == function(**given)
+    with pytest.raises(error, match=next(iter(change))):
+        function(**{**given, **change})
+
+
+def test_order_statistics_need_counts_and_numbers():
+    with pytest.raises(ValueError, match="n_corrupt=-1 must be at least 0"):
+        order_statistic_interval([1.0, 2.0], -1, confidence=0.95)
+    with pytest.raises(TypeError, match=r"block_values=.* must be numbers"):
+        order_statistic_interval(["a"], 0, confidence=0.95)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outvote.assumptions.tails import Bernstein, Exponential, FourthMoment, Hoeffding, NearNormal, Row, Tail, Variance
+from outvote.data.arguments import is_whole, real
 
 Floats = NDArray[np.float64]
 BlockSize = ArrayLike | tuple[ArrayLike, ...]
@@ -26,9 +27,7 @@ BERRY_ESSEEN = 0.4748  # Shevtsova (2011), i.i.d. summands
 
 def _positive(name: str, value: float) -> float:
     """Return `value` as a float; raise an error if it is not positive and finite."""
-    if isinstance(value, bool | str | complex) or not np.isscalar(value):
-        raise TypeError(f"{name}={value!r} must be a number")
-    number = float(value)  # type: ignore[arg-type]
+    number = real(name, value)
     if not (math.isfinite(number) and number > 0):
         raise ValueError(f"{name}={value!r} must be positive and finite, for instance {name}=1.0")
     return number
@@ -110,7 +109,10 @@ def _block_sizes(block_size: BlockSize, degrees: Sequence[int]) -> list[Floats]:
             f"block_size={block_size!r} describes {len(per_sample)} sample(s), but the kernel has "
             f"degrees={tuple(degrees)!r}: give a tuple of {len(degrees)} sizes"
         )
-    sizes = [np.asarray(size, dtype=float) for size in per_sample]
+    try:
+        sizes = [np.asarray(size, dtype=float) for size in per_sample]
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"block_size={block_size!r} must be numbers of rows, as floats can hold them") from None
     for size, degree in zip(sizes, degrees, strict=True):
         if degree < 1:
             raise ValueError(f"degrees={tuple(degrees)!r} must be at least 1 in each sample")
@@ -154,17 +156,20 @@ class FiniteVariance(Assumption):
         object.__setattr__(self, "sd", _positive("sd", self.sd))
         if self.zetas is None:
             return
+        frozen: Any
         if isinstance(self.zetas, Mapping):
-            frozen: Any = tuple(sorted((tuple(key), float(z)) for key, z in self.zetas.items()))
+            frozen = tuple(sorted((_shared(key), real("zetas", z)) for key, z in self.zetas.items()))
+        elif isinstance(self.zetas, str) or not isinstance(self.zetas, Iterable):
+            raise TypeError(f"zetas={self.zetas!r} must be a sequence of numbers, or a mapping to numbers")
         else:
-            frozen = tuple(z if isinstance(z, tuple) else float(z) for z in self.zetas)
+            frozen = tuple(z if isinstance(z, tuple) else real("zetas", z) for z in self.zetas)
         object.__setattr__(self, "zetas", frozen)
         values = [z for _, z in self._projections()]
         if not values or not all(math.isfinite(z) and z >= 0 for z in values) or max(values) == 0:
             raise ValueError(f"zetas={self.zetas!r} must be finite and non-negative, and not all zero")
-        if max(values) > self.sd**2 * (1 + 1e-9):
+        if math.sqrt(max(values)) > self.sd * (1 + 1e-9):
             raise ValueError(
-                f"zetas={self.zetas!r} exceed the kernel's variance sd²={self.sd**2!r}: the last ζ is "
+                f"zetas={self.zetas!r} exceed the kernel's variance sd² of sd={self.sd!r}: the last ζ is "
                 f"that variance, so sd={math.sqrt(max(values))!r} is the smallest that works"
             )
 
@@ -207,6 +212,13 @@ class FiniteVariance(Assumption):
             zeta * math.prod(map(_share_probability, sizes, degrees, shared)) for shared, zeta in projections.items()
         )
         return np.minimum(exact, general)
+
+
+def _shared(key: Any) -> tuple[int, ...]:
+    """Return how many rows two kernel values share, one number for each sample."""
+    if not isinstance(key, tuple) or not all(map(is_whole, key)):
+        raise TypeError(f"zetas has the key {key!r}: give tuples of whole numbers, one for each sample")
+    return tuple(map(int, key))
 
 
 def _share_probability(size: Floats, degree: int, shared: int) -> Floats:
@@ -281,18 +293,19 @@ class Bounded(Assumption):
     def __post_init__(self) -> None:
         """Check the bounds and the variance."""
         for name in ("low", "high"):
-            if isinstance(getattr(self, name), bool | str | complex) or not np.isscalar(getattr(self, name)):
-                raise TypeError(f"{name}={getattr(self, name)!r} must be a number")
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            object.__setattr__(self, name, real(name, getattr(self, name)))
+        if not (self.low < self.high and math.isfinite(self.width)):
             raise ValueError(
-                f"low={self.low!r}, high={self.high!r}: both must be finite and low < high, for instance Bounded(0, 1)"
+                f"low={self.low!r}, high={self.high!r}: low < high, and both and their distance must be finite, for "
+                "instance Bounded(0, 1)"
             )
         if self.variance is not None:
             object.__setattr__(self, "variance", _positive("variance", self.variance))
-            if self.variance > self.width**2 / 4 * (1 + 1e-9):
+            most = self.width / 2 * (self.width / 2)
+            if self.variance > most * (1 + 1e-9):
                 raise ValueError(
                     f"variance={self.variance!r} is impossible in [{self.low!r}, {self.high!r}]: it is "
-                    f"at most (high - low)²/4 = {self.width**2 / 4!r}"
+                    f"at most (high - low)²/4 = {most!r}"
                 )
 
     @property

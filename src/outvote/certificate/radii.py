@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +11,15 @@ import numpy as np
 
 from outvote import votes
 from outvote.assumptions.assumption import Assumption
-from outvote.data.arguments import check_choice, is_whole, log_failure, whole_per_sample
+from outvote.data.arguments import (
+    MOST,
+    check_choice,
+    log_failure,
+    per_sample,
+    real,
+    whole,
+    whole_per_sample,
+)
 from outvote.votes import Adversary, Alternative
 from outvote.votes.evidence import promised_radius
 
@@ -53,16 +61,13 @@ def _check_blocks(
             f"give exactly one of n_corrupt={n_corrupt!r} and huber_rate={huber_rate!r}; give n_corrupt=0 if "
             "no row is corrupt"
         )
-    degrees = (degrees,) if isinstance(degrees, int) else tuple(degrees)
+    degrees = _degrees(degrees)
     if degrees == (1,) and np.ndim(n_blocks):
         degrees = (1,) * np.size(n_blocks)
     n_samples = len(degrees)
-    counts = _per_sample("n_blocks", n_blocks, n_samples)
-    for count in counts:
-        if not isinstance(count, int | np.integer) or count < 1:
-            raise ValueError(f"n_blocks={n_blocks!r} must be a whole number of at least 1, for instance n_blocks=41")
-    per_sample = n_samples > 1 or np.ndim(n_blocks) == 1
-    if per_sample and isinstance(block_size, tuple) and len(block_size) == n_samples:
+    counts = whole_per_sample("n_blocks", n_blocks, n_samples)
+    several = n_samples > 1 or np.ndim(n_blocks) == 1
+    if several and isinstance(block_size, tuple) and len(block_size) == n_samples:
         sizes: tuple[Any, ...] = block_size
     else:
         sizes = (block_size,) * n_samples if np.ndim(block_size) == 0 else (block_size,)
@@ -72,11 +77,9 @@ def _check_blocks(
     bad: tuple[int, ...] = (0,) * n_samples
     rates = None
     if n_corrupt is not None:
-        bad = _per_sample("n_corrupt", n_corrupt, n_samples)
-        if any(not isinstance(b, int | np.integer) or b < 0 for b in bad):
-            raise ValueError(f"n_corrupt={n_corrupt!r} must be a number of rows, 0 or more, for each sample")
+        bad = whole_per_sample("n_corrupt", n_corrupt, n_samples, least=0)
     else:
-        rates = _per_sample("huber_rate", huber_rate, n_samples)
+        rates = tuple(real("huber_rate", one) for one in per_sample("huber_rate", huber_rate, n_samples))
         if any(not 0 <= rate < 1 for rate in rates):
             raise ValueError(f"huber_rate={huber_rate!r} must be in [0, 1), for instance huber_rate=0.01")
     full = n_samples > 1 and grid == "full"
@@ -89,18 +92,16 @@ def _check_blocks(
     return _Blocks(counts, sizes, bad, degrees, rates, full)
 
 
-def _per_sample(name: str, value: Any, n_samples: int) -> tuple[Any, ...]:
-    """Return one entry per sample: repeat a scalar, or check the length of a sequence."""
-    entries = tuple(value) if np.ndim(value) else (value,) * n_samples
-    if len(entries) != n_samples:
-        raise ValueError(f"{name}={value!r} must have {n_samples} entries, one per sample")
-    return entries
+def _degrees(degrees: Any) -> tuple[int, ...]:
+    several = tuple(degrees) if isinstance(degrees, Iterable) else (degrees,)
+    return whole_per_sample("degrees", several, len(several))
 
 
 def _sizes(size: Any, count: int) -> Any:
     """Return one size if all `count` blocks have the same, else the array of their sizes."""
     array = np.asarray(size)
-    if array.dtype.kind not in "iu" and not (array.dtype.kind == "f" and np.all(array == np.floor(array))):
+    whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and np.all(array == np.floor(array)))
+    if not whole or np.any(array > MOST):
         raise TypeError(f"block_size={size!r} must be a whole number of rows, or one number for each block")
     if array.ndim and array.shape != (count,):
         raise ValueError(f"block_size has {array.size} sizes for n_blocks={count}: give one size per block")
@@ -175,8 +176,7 @@ def radius(
     check_choice("vote", vote, votes.VoteName)
     check_choice("adversary", adversary, Adversary)
     check_choice("alternative", alternative, Alternative)
-    if not isinstance(assume, Assumption):
-        raise TypeError(f"assume={assume!r} must be an assumption with a scale, for instance FiniteVariance(1.0)")
+    _check_assumption(assume)
     log_delta = log_failure(confidence, delta)
     if vote == "evidence":
         if alternative != "two-sided":
@@ -204,22 +204,26 @@ def radius(
     return min(votes.ballot(one, sizes, blocks.bad, terms).radius for one in names)
 
 
+def _check_assumption(assume: object) -> None:
+    if not isinstance(assume, Assumption):
+        raise TypeError(f"assume={assume!r} must be an assumption with a scale, for instance FiniteVariance(1.0)")
+
+
 def _rows_of_evidence(
     n_rows: Any, n_blocks: Any, block_size: Any, n_corrupt: Any, degrees: Sequence[int]
 ) -> tuple[int, int]:
     """Check the arguments of a radius without blocks, and return the numbers of rows and of corrupt ones."""
-    if tuple(np.atleast_1d(degrees)) != (1,):
+    if _degrees(degrees) != (1,):
         raise ValueError(f"vote='evidence' is for means, not for kernels of degrees={degrees!r}: use vote='median'")
     if n_rows is None:
         if n_blocks is None or block_size is None:
             raise TypeError("vote='evidence' needs n_rows, how many rows there are")
         if np.ndim(n_blocks) or np.ndim(block_size):
             raise TypeError(f"vote='evidence' has no blocks of n_blocks={n_blocks!r}: give n_rows")
-        n_rows = n_blocks * block_size
+        (k,), (size,) = whole_per_sample("n_blocks", n_blocks, 1), whole_per_sample("block_size", block_size, 1)
+        n_rows = k * size
     (n_rows,) = whole_per_sample("n_rows", n_rows, 1)
-    if not is_whole(n_corrupt) or n_corrupt < 0:
-        raise ValueError(f"n_corrupt={n_corrupt!r} must be a number of rows, 0 or more")
-    return n_rows, int(n_corrupt)
+    return n_rows, whole("n_corrupt", n_corrupt)
 
 
 def _median_only(blocks: _Blocks, terms: votes.Terms) -> float:
@@ -299,6 +303,7 @@ def _moment(
     from scipy.special import gammaln
 
     check_choice("adversary", adversary, Adversary)
+    _check_assumption(assume)
     blocks = _check_blocks(n_blocks, block_size, n_corrupt, None, degrees, grid)
     sd = float(assume.tail(blocks.smallest, blocks.degrees).sd)
     half = order / 2

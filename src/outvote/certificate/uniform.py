@@ -6,7 +6,7 @@ import math
 
 from outvote import votes
 from outvote.contamination import Adversary
-from outvote.data.arguments import check_choice, log_failure
+from outvote.data.arguments import check_choice, log_failure, real, whole
 
 
 def log_growth(vc_dim: int, n_points: float) -> float:
@@ -73,14 +73,11 @@ def uniform_radius(
     """
     check_choice("adversary", adversary, Adversary)
     log_delta = log_failure(confidence, delta)
-    if n_blocks < 1 or n_corrupt < 0:
-        raise ValueError(f"n_blocks={n_blocks!r} must be at least 1 and n_corrupt={n_corrupt!r} at least 0")
-    if vc_dim < 1:
-        raise ValueError(f"vc_dim={vc_dim!r} must be at least 1")
+    n_blocks, n_corrupt = whole("n_blocks", n_blocks, 1), whole("n_corrupt", n_corrupt)
+    vc_dim, degree = whole("vc_dim", vc_dim, 1), whole("degree", degree, 1)
+    block_size, bound = whole("block_size", block_size, degree), real("bound", bound)
     if not 0 < bound < math.inf:
         raise ValueError(f"bound={bound!r} must be a positive number")
-    if degree < 1 or block_size < degree:
-        raise ValueError(f"block_size={block_size!r} must be at least degree={degree!r}, and degree at least 1")
     n_clean, n_needed = (float(a) for a in votes.threshold(n_blocks, n_corrupt, adversary))
     if n_needed < 1:
         return math.inf

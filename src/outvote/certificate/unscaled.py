@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from outvote import votes
 from outvote.assumptions.assumption import FiniteKurtosis
 from outvote.contamination import Amount, Contamination
-from outvote.data.arguments import check_choice, log_delta_of, log_failure
+from outvote.data.arguments import check_choice, log_delta_of, log_failure, whole
 from outvote.data.rows import read_rows
 from outvote.votes import Adversary, Alternative, evidence
 from outvote.votes.evidence import Pairs
@@ -55,18 +55,36 @@ def sigma_upper(
     1.129
     """
     check_choice("adversary", adversary, Adversary)
-    FiniteKurtosis(kurtosis)
+    kurtosis = FiniteKurtosis(kurtosis).kurtosis
+    spread = _variances(variance)
     short = votes.variance_shortfall(
-        n_blocks,
-        n_corrupt,
-        block_size,
+        *_blocks(n_blocks, n_corrupt, block_size),
         log_delta=log_failure(confidence, delta),
         kurtosis=kurtosis,
         adversary=adversary,
     )
     if not short < 1:
-        return np.full_like(np.asarray(variance, dtype=float), np.inf)
-    return np.asarray(np.sqrt(np.asarray(variance, dtype=float) / (1 - short)) * (1 + 1e-9))
+        return np.full_like(spread, np.inf)
+    return np.asarray(np.sqrt(spread / (1 - short)) * (1 + 1e-9))
+
+
+def _blocks(n_blocks: int, n_corrupt: int, block_size: int) -> tuple[int, int, int]:
+    """Check numbers of blocks, of corrupt rows and of rows in a block."""
+    return whole("n_blocks", n_blocks, 1), whole("n_corrupt", n_corrupt), whole("block_size", block_size, 1)
+
+
+def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{name}={values!r} must be numbers") from None
+
+
+def _variances(variance: ArrayLike) -> NDArray[np.float64]:
+    spread = _numbers("variance", variance)
+    if not (spread >= 0).all():
+        raise ValueError(f"variance={variance!r} must not be negative or NaN")
+    return spread
 
 
 class SigmaBounds(NamedTuple):
@@ -123,7 +141,7 @@ def sigma_bounds(
     if not np.isfinite(rows).all():
         raise ValueError("x has NaN or infinite values: leave them out, or count them among the corrupt rows")
     if kurtosis is not None:
-        FiniteKurtosis(kurtosis)
+        kurtosis = FiniteKurtosis(kurtosis).kurtosis
     allowed = Contamination.of(contamination)
     exponent = math.frexp(float(np.median(np.abs(rows))))[1]
     unit = 2.0**exponent if abs(exponent) < 1000 else 1.0  # squares must neither overflow nor vanish
@@ -163,16 +181,15 @@ def sigma_free_radius(
     """
     check_choice("adversary", adversary, Adversary)
     check_choice("alternative", alternative, Alternative)
+    kurtosis, spread = FiniteKurtosis(kurtosis).kurtosis, _variances(variance)
     factor, _ = votes.sigma_free_factor(
-        n_blocks,
-        n_corrupt,
-        block_size,
+        *_blocks(n_blocks, n_corrupt, block_size),
         log_delta=log_failure(confidence, delta),
         kurtosis=kurtosis,
         adversary=adversary,
         alternative=alternative,
     )
-    scale = np.sqrt(np.asarray(variance, dtype=float))
+    scale = np.sqrt(spread)
     if not np.isfinite(factor):
         return np.full_like(scale, np.inf)
     return np.asarray(float(factor) * scale)
@@ -254,11 +271,10 @@ def order_statistic_interval(
 
     check_choice("adversary", adversary, Adversary)
     log_delta = log_failure(confidence, delta)
-    values = np.sort(np.asarray(block_values, dtype=float))
+    n_corrupt = whole("n_corrupt", n_corrupt)
+    values = np.sort(_numbers("block_values", block_values))
     if values.ndim != 1 or not values.size or np.isnan(values[-1]):
         raise ValueError("block_values must be a non-empty sequence of numbers without NaN")
-    if n_corrupt < 0:
-        raise ValueError(f"n_corrupt={n_corrupt!r} must be 0 or more")
     adaptive = adversary == "adaptive"
     n = values.size - (0 if adaptive else n_corrupt)
     handicap = n_corrupt if adaptive else 0

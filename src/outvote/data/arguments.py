@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from collections.abc import Sequence
 from typing import Any, get_args
 
 import numpy as np
+
+#: The largest number of rows or blocks; floats count every number up to here.
+MOST = 2**53
 
 
 def check_choice(name: str, value: object, choices: object) -> None:
@@ -52,10 +56,24 @@ def log_failure(confidence: float | None, delta: float | None) -> float:
     return log_delta_of(confidence) if delta is None else math.log(_probability("delta", delta))
 
 
-def _probability(name: str, value: object) -> float:
+def real(name: str, value: object, what: str = "a number") -> float:
+    """Return a number as a Python float, so that what is computed from it does not depend on its type.
+
+    Examples
+    --------
+    >>> real("high", np.int8(100)) - real("low", np.int8(-100))
+    200.0
+    """
     if not is_number(value):
-        raise TypeError(f"{name}={value!r} must be a number strictly between 0 and 1")
-    number = float(value)  # type: ignore[arg-type]
+        raise TypeError(f"{name}={value!r} must be {what}")
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        raise ValueError(f"{name} is too large for a float: the largest is {sys.float_info.max:.3g}") from None
+
+
+def _probability(name: str, value: object) -> float:
+    number = real(name, value, "a number strictly between 0 and 1")
     if not 0 < number < 1:
         usual = 0.95 if name == "confidence" else 0.05
         hint = f": did you mean {number / 100}?" if name == "confidence" and 50 <= number < 100 else ""
@@ -99,6 +117,26 @@ def whole_per_sample(name: str, value: Any, n_samples: int, least: int = 1) -> t
     for entry in entries:
         if not is_whole(entry):
             raise TypeError(f"{name}={value!r} must be an integer, or a tuple with one for each sample")
-        if entry < least:
-            raise ValueError(f"{name}={value!r} must be at least {least}")
+        _check_size(name, value, entry, least)
     return tuple(int(entry) for entry in entries)
+
+
+def whole(name: str, value: object, least: int = 0) -> int:
+    """Return one integer of Python's, not below `least`.
+
+    Examples
+    --------
+    >>> whole("n_rows", np.int8(100)) * 2
+    200
+    """
+    if not is_whole(value):
+        raise TypeError(f"{name}={value!r} must be an integer")
+    _check_size(name, value, value, least)
+    return int(value)  # type: ignore[call-overload]
+
+
+def _check_size(name: str, given: object, entry: Any, least: int) -> None:
+    if entry < least:
+        raise ValueError(f"{name}={given!r} must be at least {least}")
+    if entry > MOST:
+        raise ValueError(f"{name} must be at most 2**53, beyond which floats do not count every number")
