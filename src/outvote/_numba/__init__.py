@@ -32,12 +32,11 @@ def compiled(seconds: float) -> ModuleType | None:
     global _numpy_seconds
     if _DISABLED or _numpy_only.get():
         return None
-    loaded = sys.modules.get("outvote._numba.functions")
-    if loaded is not None:
-        return loaded
-    _numpy_seconds += seconds
-    if _numpy_seconds < _WORTH_SECONDS or importlib.util.find_spec("numba") is None:
-        return None
+    if "outvote._numba.functions" not in sys.modules:
+        _numpy_seconds += seconds
+        if _numpy_seconds < _WORTH_SECONDS or importlib.util.find_spec("numba") is None:
+            return None
+    # Not what is in sys.modules: another thread may have loaded half of it. This waits until it has all of it.
     return importlib.import_module("outvote._numba.functions")
 
 
