@@ -11,6 +11,7 @@ import pytest
 import outvote as ov
 from outvote import plotting
 from outvote.plotting import BlocksDisplay, EnvelopeDisplay
+from outvote.plotting.base import new_axes, save
 
 
 def normal(shape, seed=0):
@@ -42,3 +43,13 @@ def test_failed_save_leaves_nothing_behind(tmp_path, monkeypatch):
         plotting.save(figure, tmp_path / "figure.png")
     assert list(tmp_path.iterdir()) == []
     assert not plt.fignum_exists(figure.number)
+
+
+@pytest.mark.parametrize("name", ["picture", "picture.xyz", "a.png", "b.PDF"])
+def test_names_must_say_what_kind_of_picture_is_wanted(tmp_path, name):
+    if name.startswith("picture"):
+        with pytest.raises(ValueError, match=r"must end in a kind of picture: \.png, \.svg or \.pdf"):
+            save(new_axes().figure, tmp_path / name)
+    else:
+        save(new_axes().figure, tmp_path / name)
+    assert len(list(tmp_path.iterdir())) == (not name.startswith("picture"))

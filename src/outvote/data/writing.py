@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
+import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +15,9 @@ from pathlib import Path
 @contextmanager
 def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path`, which is renamed to `path` if no error occurs.
+
+    A link is followed, and the permissions of a file that is there are kept. What is not a file (a pipe, a device) is
+    written to once all is there.
 
     Examples
     --------
@@ -22,14 +29,44 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     '42'
     """
     target = Path(path)
+    there = _status(target)
+    if there is not None and stat.S_ISDIR(there.st_mode):
+        raise IsADirectoryError(f"{str(target)!r} is a folder: give a file in it")
+    if there is not None and (not stat.S_ISREG(there.st_mode) or target.is_relative_to("/dev")):
+        with tempfile.TemporaryDirectory(prefix="outvote-") as folder:
+            partial = Path(folder, f"partial{target.suffix}")
+            yield partial
+            with partial.open("rb") as source, target.open("wb") as stream:
+                shutil.copyfileobj(source, stream)
+        return
+    if there is not None and not os.access(target, os.W_OK):
+        raise PermissionError(f"{str(target)!r} may not be written to: change its permissions, or give another name")
+    target = Path(os.path.realpath(target))
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
+    partial = target.with_name(f".{target.stem[:100]}.{os.getpid()}-{threading.get_ident()}{target.suffix}")
     try:
+        _create(partial, there)
         yield partial
         os.replace(partial, target)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def _status(target: Path) -> os.stat_result | None:
+    """Return what is known of a file, or of what a link leads to; None if there is none."""
+    try:
+        return target.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _create(partial: Path, like: os.stat_result | None) -> None:
+    """Create an empty file, with the permissions of another if there is one: nobody else may look in meanwhile."""
+    partial.unlink(missing_ok=True)
+    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if like is None else 0o600))
+    if like is not None:
+        partial.chmod(stat.S_IMODE(like.st_mode))
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> Path:

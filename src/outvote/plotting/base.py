@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,7 @@ def save(figure: Any, *paths: str | Path, dpi: int = 150) -> None:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     try:
+        _check_endings(figure, paths)
         figure.set_dpi(dpi)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # the layout is computed once for all files
@@ -106,3 +108,11 @@ def save(figure: Any, *paths: str | Path, dpi: int = 150) -> None:
                     figure.savefig(partial, dpi=dpi)
     finally:
         plt.close(figure)
+
+
+def _check_endings(figure: Any, paths: Sequence[str | Path]) -> None:
+    """Refuse names that do not say what kind of picture is wanted, before anything is drawn."""
+    kinds = figure.canvas.get_supported_filetypes()
+    for path in map(Path, paths):
+        if path.suffix.lower().removeprefix(".") not in kinds:
+            raise ValueError(f"figure={str(path)!r} must end in a kind of picture: .png, .svg or .pdf, for instance")
