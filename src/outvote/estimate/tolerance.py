@@ -263,6 +263,8 @@ def _shown(compared: Compared, request: Request, terms: Terms, *, paired: bool) 
             return difference_by_evidence(compared, asked, relative=False, counted=None)
         except MoreCorruptRows as more:
             least = max(more.count, least + 1)
+            if 2 * least >= min(n_rows):
+                raise
         except ContradictionError:  # with so few corrupt rows nothing fits
             most = (min(n_rows) - 1) // 2
             if least >= most:

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions import Assumption, FiniteKurtosis
+from outvote.assumptions import Assumption, Bounded, FiniteKurtosis
 from outvote.blocks.plan import BlockPlan, Plan
 from outvote.certificate import Certificate, Provenance
+from outvote.data.missing import ContradictionError
 from outvote.data.tensors import median, to_host
 from outvote.estimate.request import Assumed, Request, bounds_of, distinct
 from outvote.estimate.result import Interval, RobustEstimate, shaped
@@ -87,6 +88,7 @@ def vote(
             centres[part] = medians_of_counts(values) / divisor  # counts come on a full grid, where the median votes
             continue
         columns = (values if divisor == 1 else values / divisor).reshape(len(values), -1).T
+        _refuse_beyond_bounds(plan, columns, assumed[part])
         if unscaled[part].any():
             scale[part] = np.where(unscaled[part], spread.sds(part, columns), 1.0)
         if all(one.vote == "median" for one in ready[part]):
@@ -101,6 +103,29 @@ def vote(
         if _sigma_free(one, plan) and math.isfinite(ready[j].radius):
             radius[j] = ready[j].radius * math.sqrt(spread.block_variance(j))
     return centres, certify(radius, plan, assumed, terms, "plug-in" if unscaled.any() else "certified")
+
+
+def _refuse_beyond_bounds(plan: Plan, votes: Any, assumed: Assumed) -> None:
+    """Refuse block values that bounds rule out, if there are more than corrupt rows can reach."""
+    kinds = [one for one in distinct(assumed) if isinstance(one, Bounded)]
+    if not kinds or not plan.holds:
+        return
+    low, high = bounds_of(assumed)
+    rounding = 1e-9 * max(one.width + abs(one.low) * 1e-6 for one in kinds)
+    values = to_host(votes)
+    outside = ((values < low - rounding) | (values > high + rounding)).sum(axis=0)
+    if isinstance(plan, BlockPlan):
+        reached = plan.n_corrupt
+    elif plan.grid == "full":
+        clean = (k - bad for k, bad in zip(plan.n_blocks, plan.n_corrupt, strict=True))
+        reached = len(values) - math.prod(clean)
+    else:
+        reached = sum(plan.n_corrupt)
+    if (most := int(outside.max(initial=0))) > reached:
+        raise ContradictionError(
+            f"the rows contradict assume={kinds[0]!r}: {most} of {len(values)} block values lie outside these "
+            f"bounds, and corrupt rows can reach only {reached}: assume wider bounds, or allow for more corrupt rows"
+        )
 
 
 def certify(radius: Floats, plan: Plan, assumed: Assumed, terms: Terms, provenance: Provenance) -> Certificate:

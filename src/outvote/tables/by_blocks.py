@@ -11,6 +11,7 @@ import numpy as np
 
 from outvote.blocks.plan import BlockPlan
 from outvote.data.arguments import per_sample
+from outvote.data.missing import ContradictionError
 from outvote.estimate.block_values import voters
 from outvote.estimate.difference_by_blocks import subtract
 from outvote.estimate.request import Assumed, Request, per_column
@@ -46,7 +47,12 @@ def mean_by_blocks(
         summary = completed(summaries[key], tallies[key], request)
         summary.shape = () if one else (len(query.columns),)
         summary.names = None if one else query.columns
-        found[key] = conclude_summary(summary, request, plan, assumed, terms, _hash_note(engine).strip())
+        try:
+            found[key] = conclude_summary(summary, request, plan, assumed, terms, _hash_note(engine).strip())
+        except ContradictionError as error:
+            if not query.by:
+                raise
+            found[key] = str(error)
     if not query.by:
         answer = found[()]
         assert isinstance(answer, RobustEstimate)
