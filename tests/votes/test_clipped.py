@@ -269,3 +269,10 @@ def test_vote_of_any_floats_lies_between_them(values, tau):
         assert min(values) - 1e-300 <= root <= max(values) + 1e-300
     else:
         assert 2 * np.isinf(values).sum() >= len(values)
+
+
+@pytest.mark.parametrize("unit", [5e-324, 1e-320, 1e-310, 1.0])
+def test_subnormal_votes_end(unit):
+    votes = np.array([1.0, 2.0, 2.0, 0.0, 20.0]) * unit
+    assert 0 <= clipped_vote(votes, unit) <= 20 * unit
+    assert clipped_vote([1e-323, 1.5e-323, 1e-323, 2e-323, 1e308], 1e-323) <= 2e-323

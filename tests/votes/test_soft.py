@@ -339,3 +339,10 @@ def test_scale_of_unequal_votes():
     assert worst_mean_square(sds, 9) == pytest.approx(9)
     assert soft_scale(sds * 1e200, 2) == pytest.approx(1e200 * math.sqrt(6.5))
     assert soft_scale(np.full(5, 0.3), 2) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("unit", [5e-324, 1e-320, 1e-310, 1.0])
+def test_subnormal_votes_end(unit):
+    tuning = soft_tuning(6, 1, log_delta=math.log(0.2))
+    votes = np.array([1.0, 2.0, 2.0, 0.0, 20.0, 3.0]) * unit
+    assert 0 <= soft_vote(votes, unit, tuning) <= 20 * unit

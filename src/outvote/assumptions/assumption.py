@@ -25,11 +25,25 @@ BlockSize = ArrayLike | tuple[ArrayLike, ...]
 BERRY_ESSEEN = 0.4748  # Shevtsova (2011), i.i.d. summands
 
 
+#: Scales beyond these leave no room for the sums and quotients of a proof.
+_LEAST, _MOST = 1e-300, 1e300
+
+
 def _positive(name: str, value: float) -> float:
     """Return `value` as a float; raise an error if it is not positive and finite."""
     number = real(name, value)
     if not (math.isfinite(number) and number > 0):
         raise ValueError(f"{name}={value!r} must be positive and finite, for instance {name}=1.0")
+    return number
+
+
+def _scale(name: str, value: float) -> float:
+    """Return the scale of values as a float; raise an error if it is not positive, or too near the ends of floats."""
+    number = _positive(name, value)
+    if not _LEAST <= number <= _MOST:
+        raise ValueError(
+            f"{name}={value!r} must lie between {_LEAST:g} and {_MOST:g}: multiply the rows by a power of ten first"
+        )
     return number
 
 
@@ -153,7 +167,7 @@ class FiniteVariance(Assumption):
 
     def __post_init__(self) -> None:
         """Check the parameters and freeze `zetas`."""
-        object.__setattr__(self, "sd", _positive("sd", self.sd))
+        object.__setattr__(self, "sd", _scale("sd", self.sd))
         if self.zetas is None:
             return
         frozen: Any
@@ -250,7 +264,7 @@ class SubGaussian(Assumption):
 
     def __post_init__(self) -> None:
         """Check the scale."""
-        object.__setattr__(self, "scale", _positive("scale", self.scale))
+        object.__setattr__(self, "scale", _scale("scale", self.scale))
 
     def scaled(self, factor: float) -> Self:
         """Return the assumption that holds for the values multiplied by `factor`."""
@@ -294,11 +308,11 @@ class Bounded(Assumption):
         """Check the bounds and the variance."""
         for name in ("low", "high"):
             object.__setattr__(self, name, real(name, getattr(self, name)))
-        if not (self.low < self.high and math.isfinite(self.width)):
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise ValueError(
-                f"low={self.low!r}, high={self.high!r}: low < high, and both and their distance must be finite, for "
-                "instance Bounded(0, 1)"
+                f"low={self.low!r}, high={self.high!r}: both must be finite and low < high, for instance Bounded(0, 1)"
             )
+        _scale("high - low", self.width if math.isfinite(self.width) else max(-self.low, self.high))
         if self.variance is not None:
             object.__setattr__(self, "variance", _positive("variance", self.variance))
             most = self.width / 2 * (self.width / 2)
@@ -399,7 +413,7 @@ class FiniteKurtosis(Assumption):
         if self.kurtosis < 1:
             raise ValueError(f"kurtosis={self.kurtosis!r} is impossible: it is at least 1 for any distribution")
         if self.sd is not None:
-            object.__setattr__(self, "sd", _positive("sd", self.sd))
+            object.__setattr__(self, "sd", _scale("sd", self.sd))
 
     @property
     def has_scale(self) -> bool:

@@ -268,6 +268,8 @@ def _newton(
             if math.isinf(high - low):
                 return math.nan
             target = low / 2 + high / 2
+            if not low < target < high:  # no float lies between, as is soon so among subnormal ones
+                return target
             step = (target - center) / reach
         last, center = abs(step), target
 

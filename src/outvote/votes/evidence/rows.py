@@ -292,7 +292,11 @@ class SortedRows:
     def central_mean(self) -> float:
         """Return the mean of these rows."""
         middle, rows = central_window(self.values, min(self.droppable, len(self.values) - 1))
-        return middle + float(np.mean(rows - middle))
+        with np.errstate(over="ignore", invalid="ignore"):
+            offset = float(np.mean(rows - middle))
+        if not math.isfinite(offset):
+            offset = float(np.mean(rows * 0.5**32 - middle * 0.5**32)) * 2.0**32
+        return middle + offset
 
     def concave_sums(self, low: float, width: float, rates: list[float]) -> list[float]:
         """Return Σ log(1 + a·y) of the rows that are not dropped, y = (x - low)/width, for each a."""
