@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outvote.blocks.hashing import hash_rows
+from outvote.blocks.hashing import PRIME, hash_rows
 from outvote.blocks.partition import seed_of
 from outvote.data.arguments import check_choice, whole_per_sample
 from outvote.data.missing import NanPolicy, screen
@@ -104,7 +104,10 @@ class Summary(Serialised):
 
 def number_of_blocks(n_blocks: Any) -> int:
     """Return a checked number of blocks."""
-    return whole_per_sample("n_blocks", n_blocks, 1)[0]
+    (number,) = whole_per_sample("n_blocks", n_blocks, 1)
+    if number > PRIME:
+        raise ValueError(f"n_blocks={number} is more than the hash of rows can tell apart: the most is {PRIME}")
+    return number
 
 
 def _row_ids(ids: ArrayLike, n_rows: int) -> Integers:

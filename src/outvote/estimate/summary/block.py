@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from outvote.data.arguments import MOST
 from outvote.data.missing import NanPolicy
 from outvote.estimate.request import Allowed, Request, per_column
 from outvote.estimate.result import RobustEstimate
@@ -84,7 +85,7 @@ class BlockSummary(Summary):
     @property
     def n_rows(self) -> int:
         """Number of usable rows, including corrupt ones."""
-        return int(self.counts.sum()) + self.n_found_corrupt
+        return int(self.moments.counts.sum()) + self.n_found_corrupt
 
     def update(
         self, chunk: ArrayLike, ids: ArrayLike | None = None, *, nan_policy: NanPolicy = "raise"
@@ -166,5 +167,7 @@ class BlockSummary(Summary):
     @classmethod
     def _of_header(cls, header: Mapping[str, Any]) -> Self:
         summary = cls(header["n_blocks"], whole(header["seed"]))
-        summary.n_found_corrupt, summary.n_omitted = (whole(header[key]) for key in ("n_found_corrupt", "n_omitted"))
+        summary.n_found_corrupt, summary.n_omitted = (
+            whole(header[key], most=MOST) for key in ("n_found_corrupt", "n_omitted")
+        )
         return summary

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outvote.data.arguments import MOST
 from outvote.data.groups import group_codes, read_label, write_label
 from outvote.data.missing import NanPolicy
 from outvote.estimate.request import Allowed
@@ -74,11 +75,15 @@ class GroupedBlockSummary(Summary):
 
     def _admit(self, keys: Sequence[Hashable]) -> None:
         """Add cells for new groups."""
+        self._number_cells(keys)
+        self.moments.grow(self._cells)
+
+    def _number_cells(self, keys: Sequence[Hashable]) -> None:
+        """Say which cells new groups have, which need not be there yet."""
         for key in keys:
             if key not in self._firsts:
                 self._firsts[key], self._cells = self._cells, self._cells + self._blocks_of(key)
                 self._found[key] = [0, 0]
-        self.moments.grow(self._cells)
 
     def _cells_of(self, key: Hashable) -> Integers:
         return self._firsts[key] + np.arange(self._blocks_of(key))
@@ -156,10 +161,12 @@ class GroupedBlockSummary(Summary):
         if isinstance(blocks, list):
             blocks = {read_label(key): k for key, k in blocks}
         summary = cls(blocks, whole(header["seed"]))
-        groups = {read_label(key): [whole(n) for n in counts] for key, *counts in header["groups"]}
+        groups = {read_label(key): [whole(n, most=MOST) for n in counts] for key, *counts in header["groups"]}
         if len(groups) != len(header["groups"]) or any(len(counts) != 2 for counts in groups.values()):
             raise ValueError("two groups have the same label, or a group has not two counts")
-        summary._admit(list(groups))
+        if groups and header["shape"] is None:
+            raise ValueError("there are groups without columns")
+        summary._number_cells(list(groups))
         summary._found = dict(groups)
         return summary
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.data.arguments import MOST
 from outvote.estimate.summary.moments import Moments
 
 #: Version of the serialised form.
@@ -62,7 +63,7 @@ class Serialised:
         if shape is None:
             return summary
         summary.shape = tuple(whole(size, 1) for size in shape)
-        summary._seen = whole(header["n_seen"])
+        summary._seen = whole(header["n_seen"], most=MOST)
         if names is not None:
             summary.names = tuple(names)
             if len(names) != math.prod(summary.shape) or not all(isinstance(name, str) for name in names):
@@ -86,6 +87,13 @@ class Serialised:
             raise Refused(f"this {type(self).__name__} is cut short: {len(numbers)} blocks instead of {n_cells}")
         if (moments.counts < 0).any() or not np.isfinite(moments.means).all() or not (moments.m2 >= 0).all():
             raise ValueError("counts, means or squares are impossible")
+        if moments.counts.sum(dtype=np.float64) > MOST:
+            raise ValueError("there are more rows than can be counted")
+        none, few = moments.counts == 0, moments.counts <= 1
+        with np.errstate(over="ignore"):
+            rounding = np.square(1e-9 * moments.means[few])
+        if moments.means[none].any() or (moments.m2[few] > rounding).any():
+            raise ValueError("blocks without rows have means, or blocks of one row squares")
         return self
 
     def to_json(self) -> str:
@@ -153,6 +161,8 @@ class Serialised:
             n_cells, n_columns = summary._size()
             if table.num_rows != n_cells:
                 raise Refused(f"this {name} is cut short: {table.num_rows} blocks instead of {n_cells}")
+            if table.num_columns <= 2 * n_columns:
+                raise Refused(f"this {name} is cut short: {table.num_columns} columns for {n_columns} means")
             places = summary._places()
             found = np.lexsort([table[key].to_numpy() for key in reversed(places)])
             for key, expected in places.items():
@@ -181,7 +191,9 @@ def refusing(name: str) -> Iterator[None]:
         raise ValueError(f"this is not a {name}: {type(error).__name__}: {error}") from None
 
 
-def whole(value: Any, least: int = 0) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{value!r} is not a whole number of at least {least}")
+def whole(value: Any, least: int = 0, most: float = math.inf) -> int:
+    """Return a whole number of a document, if it lies between two."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        upto = "" if most == math.inf else f" and at most {most}"
+        raise ValueError(f"{value!r} is not a whole number of at least {least}{upto}")
     return value
