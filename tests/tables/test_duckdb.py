@@ -328,3 +328,13 @@ def test_repr_of_a_scan(tmp_path):
     connection.execute("CREATE TABLE t AS SELECT 1.0 AS x")
     assert repr(ov.scan(connection, table="t")) == "Scan(DuckDB table 't')"
     assert repr(ov.scan(connection.table("t"))) == "Scan(DuckDB relation)"
+
+
+def test_tables_of_the_user_are_not_taken_for_ours():
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT i % 2 AS k, i::DOUBLE AS v FROM range(1000) rows(i)")
+    for name in ("outvote_answer", "outvote_source", "outvote_answer_25f8d1c0"):
+        connection.execute(f"CREATE TABLE {name} AS SELECT 42 AS mine")
+    found = ov.scan(connection.sql("SELECT * FROM t")).mean("v", "k")
+    assert found.columns[:2] == ["k", "estimate"]
+    assert ov.scan(connection.sql("SELECT * FROM t")).mean("v").plan.n_rows == 1000

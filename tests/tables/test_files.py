@@ -385,3 +385,12 @@ def test_blocks_out_of_order_raise(tmp_path, monkeypatch):
     monkeypatch.setattr(DuckEngine, "_batches", lambda self, sql: iter(unordered))
     with pytest.raises(RuntimeError, match="DuckDB gave the blocks out of order"):
         ov.scan(parquet(tmp_path / "a.parquet", x=X)).u_statistic("x", "gini", n_blocks=4, rng=0)
+
+
+def test_a_file_under_several_names_is_read_once(tmp_path):
+    (tmp_path / "a.csv").write_text("x\n" + "1\n2\n" * 50)
+    (tmp_path / "b.csv").symlink_to(tmp_path / "a.csv")
+    (tmp_path / "c.csv").hardlink_to(tmp_path / "a.csv")
+    names = [tmp_path / "a.csv", tmp_path / "c.csv", tmp_path / ".." / tmp_path.name / "b.csv"]
+    for source in (tmp_path / "*.csv", names):
+        assert ov.scan(source).mean("x", contamination=0).plan.n_rows == 100

@@ -141,11 +141,15 @@ def _csv(answer: Answer) -> str:
     flat = [_flat(line) for line in lines]
     # The heads do not depend on whether there are lines; keys may have any name, and come first.
     heads = list(flat[0]) if flat else [*(("group", key) for key in whole["by"]), *((name,) for name in _SUSPECT)]
+    names = ["_".join(head[1:] if head[0] == "group" else head) for head in heads]
+    return "".join(map(_csv_line, [names, *([line[head] for head in heads] for line in flat)]))
+
+
+def _csv_line(cells: list[Any]) -> str:
+    """Write a line of CSV; a cell with the end of a line in it, whichever, is quoted."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow("_".join(head[1:] if head[0] == "group" else head) for head in heads)
-    writer.writerows([line[head] for head in heads] for line in flat)
-    return text.getvalue()
+    csv.writer(text, lineterminator="\r\n").writerow(cells)
+    return text.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _flat(line: dict[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:

@@ -88,9 +88,10 @@ def find_files(patterns: Sequence[Any], kind: str | None = None) -> tuple[list[s
     kinds = {kind} if kind else {_kind(name) for name in found}
     if len(kinds) > 1:
         raise ValueError(f"the files are {' and '.join(sorted(kinds))}: give one kind at a time")
-    once: dict[str, str] = {}
-    for name in found:
-        once.setdefault(os.path.abspath(name), name)
+    once: dict[tuple[int, int], str] = {}
+    for name in found:  # a file may have several names
+        known = os.stat(name)
+        once.setdefault((known.st_dev, known.st_ino), name)
     return list(once.values()), kinds.pop()
 
 

@@ -5,7 +5,9 @@ Names of columns and files, and labels, are data: they are quoted, or bound as v
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -94,6 +96,7 @@ class _Relation:
 
     def __init__(self, relation: Any):
         self._relation = relation
+        self._view = f"outvote_{secrets.token_hex(8)}"  # no table of the user's
         self.columns: dict[str, str] = dict(zip(relation.columns, map(str, relation.types), strict=True))
 
     def __str__(self) -> str:
@@ -113,7 +116,7 @@ class _Relation:
         raw = "NULL" if row_id is None else quoted(row_id)
         number = "row_number() OVER () - 1" if row_id is None else f"TRY_CAST({raw} AS BIGINT)"
         ids = [f"{number} AS id", f"{raw}::HUGEINT AS given", "0 AS file", "0 AS n"]
-        return f"SELECT {', '.join([*values, *keys, *ids])} FROM outvote_source"
+        return f"SELECT {', '.join([*values, *keys, *ids])} FROM {self._view}"
 
     def check_rows(self, n_rows: int) -> None:
         """Refuse a number of rows that cannot be: what DuckDB itself holds is not read from text."""
@@ -132,15 +135,16 @@ class _Relation:
 
     def run(self, sql: str) -> Any:
         """Run a statement."""
-        return self._relation.query("outvote_source", sql)
+        return self._relation.query(self._view, sql)
 
-    def answer(self, outvote_answer: Any) -> Any:
+    def answer(self, outvote_answer_25f8d1c0: Any) -> Any:
         """Turn an Arrow table, which DuckDB finds by its name here, into a relation of the same connection."""
         duckdb = duckdb_module()
-        try:
-            return self._relation.query("outvote_source", "SELECT * FROM outvote_answer")
-        except duckdb.Error:  # it was told not to look for names here
-            return duckdb.from_arrow(outvote_answer)
+        with suppress(duckdb.Error):  # it was told not to look for names here
+            found = self._relation.query(self._view, "SELECT * FROM outvote_answer_25f8d1c0")
+            if found.to_arrow_table().equals(outvote_answer_25f8d1c0):  # and not a table of the user's
+                return found
+        return duckdb.from_arrow(outvote_answer_25f8d1c0)
 
     def place(self, file: int) -> str:
         """Return what a file is called."""
