@@ -36,6 +36,7 @@ _HOMES = {
     "RobustRanker": "learning",
     "RobustRegressor": "learning",
     "certify_risk": "estimate.risk",
+    "describe": "tables.describe",
     "difference": "estimate.difference",
     "mean": "estimate.mean",
     "mmd": "estimate.mmd",
@@ -79,6 +80,7 @@ __all__ = [
     "certify_risk",
     "contamination",
     "datasets",
+    "describe",
     "difference",
     "kernels",
     "learning",
@@ -135,6 +137,7 @@ if TYPE_CHECKING:
         RobustRanker,
         RobustRegressor,
     )
+    from outvote.tables.describe import describe
     from outvote.tables.open import scan
 
 

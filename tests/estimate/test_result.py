@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import math
 import re
@@ -235,6 +236,23 @@ def test_html_is_a_table(mean, grid, difference):
         assert result.statistic in text
 
 
+def test_html_of_tolerances_and_sensitivities():
+    a, b = normal(400), normal(400, seed=1) + 1
+    found = ov.tolerance(a, b)
+    text = found._repr_html_()
+    assert text.startswith("<table>")
+    assert html.escape(str(found)) in text
+    assert f"<td>{found.rows}</td>" in text
+    assert f"<td>{found.estimate.interval.low:.6g}</td>" in text
+    assert "<td>not settled</td>" in ov.tolerance(a, a)._repr_html_()
+    levels = ov.sensitivity(a, levels=[0, 4])
+    text = levels._repr_html_()
+    assert text.count("<tr>") == 3
+    assert "<th style='text-align:left'>4</th>" in text
+    assert f"<td>{levels.premise_sd[1]:.6g}</td>" in text
+    assert ov.quantile(a, [0.5, 0.9])._repr_html_().count("<tr>") == 3
+
+
 # --- JSON ----------------------------------------------------------------------------------------------------
 
 
@@ -297,3 +315,18 @@ def test_to_dict_has_no_numpy_types(x):
     assert data["n_blocks"] == 5
     assert data["seed"] == 3
     json.dumps(ov.mean(x, contamination=0, nan_policy="omit", partition="hash").to_dict(), allow_nan=False)
+
+
+def test_to_dict_is_a_row_of_a_frame():
+    series = pd.Series(normal(300), name="rent")
+    row = pd.DataFrame([ov.mean(series).to_dict()])
+    assert len(row) == 1
+    assert row["names"][0] == "rent"
+    assert not any(isinstance(value, (list, dict)) for value in row.iloc[0])
+    assert ov.mean(series.to_frame().assign(size=1.0)).to_dict()["names"] == ["rent", "size"]
+
+
+def test_groups_of_pandas_print_their_intervals():
+    frame = pd.DataFrame({"city": list("ab") * 200, "rent": normal(400) + 5})
+    printed = str(frame.groupby("city").rent.apply(ov.mean))
+    assert re.search(r"^a +mean \d+\.\d+ ± \d", printed, re.MULTILINE)

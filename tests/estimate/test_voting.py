@@ -333,7 +333,7 @@ def test_plot_of_a_soft_vote_shows_no_median():
         ov.mean(X, 20, assume=KNOWN, vote="soft", rng=0),
         ov.difference(X, Y, 20, assume=KNOWN, vote="soft", rng=0),
     ):
-        labels = [text.get_text() for text in r.plot().ax_.get_legend().get_texts()]
+        labels = [text.get_text() for text in r.plot(column=0).ax_.get_legend().get_texts()]
         assert any(label.startswith("soft vote") for label in labels)
         assert not any("median" in label for label in labels)
         plt.close("all")

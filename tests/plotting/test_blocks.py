@@ -16,6 +16,12 @@ def normal(shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape)
 
 
+def band_of(ax, label):
+    """The ends of the band with this label."""
+    (band,) = (patch for patch in ax.patches if patch.get_label() == label)
+    return band.get_extents().transformed(ax.transData.inverted()).intervalx
+
+
 def test_plot_shows_blocks_median_and_plain_average():
     result = ov.mean(normal(300), contamination=3, rng=0, vote="median")
     display = result.plot()
@@ -41,20 +47,21 @@ def test_band_contains_the_median_of_any_corrupt_blocks():
     ax = drawn(display)
     assert "range of the median, whatever the values of 3 blocks" in labels_of(ax)
     assert "the 3 outermost blocks on each side" in labels_of(ax)
-    (band,) = ax.patches
-    assert band.get_extents().transformed(ax.transData.inverted()).intervalx == pytest.approx([2.0, 8.0])
+    assert not ax.patches
+    (span,) = ax.collections[0].get_segments()
+    assert span[:, 0].tolist() == [2.0, 8.0]
     for moved in ([1e9] * 3, [-1e9] * 3):
         for rows in ([0, 1, 2], [8, 9, 10], [4, 5, 6]):
-            spoiled = values.copy()
-            spoiled[rows] = moved
-            assert 2.0 <= np.median(spoiled) <= 8.0
+            corrupted = values.copy()
+            corrupted[rows] = moved
+            assert 2.0 <= np.median(corrupted) <= 8.0
 
 
 @pytest.mark.parametrize(("n_blocks", "n_corrupt"), [(10, 0), (6, 3), (5, 3), (3, 10), (1, 0), (2, 1)])
 def test_no_band_without_a_clean_majority(n_blocks, n_corrupt):
     ax = drawn(ov.mean(normal(60), contamination=n_corrupt, n_blocks=n_blocks, rng=0).plot())
-    assert not ax.patches
-    assert not any("median stays" in label for label in labels_of(ax))
+    assert not ax.collections
+    assert not any("range of the median" in label for label in labels_of(ax))
 
 
 def test_plot_uses_the_given_axes():
@@ -185,6 +192,10 @@ def test_plot_of_a_difference_by_evidence_shows_both_samples():
     labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert labels[:2] == ["rows of a", "rows of b"]
     low, high = result.interval
+    centre = result.centres[0]
+    assert band_of(display.ax_, "interval of b - a, read above") == pytest.approx([centre + low, centre + high])
+    (above,) = display.ax_.child_axes
+    assert above.get_xlabel() == "difference from a"
     assert f"between {low:.4g} and {high:.4g}" in display.ax_.get_title()
     plt.close(display.figure_)
 
@@ -199,3 +210,35 @@ def test_plot_of_a_mean_by_evidence_shows_its_interval():
     with pytest.raises(ValueError, match="column=3 has no histogram: there are 1"):
         result.plot(column=3)
     plt.close(display.figure_)
+
+
+def test_band_of_blocks_is_the_printed_interval():
+    result = ov.mean(normal(300), contamination=3, rng=0, vote="median")
+    assert band_of(drawn(result.plot()), "interval of the estimate") == pytest.approx(result.interval)
+
+
+def test_plot_of_a_difference_by_blocks_shows_both_samples():
+    result = ov.difference(normal(200), normal(150, seed=1) + 1, contamination=(2, 1), vote="median", rng=0)
+    ax = drawn(result.plot())
+    assert {"blocks of a", "blocks of b"} <= set(labels_of(ax))
+    low, high = result.interval
+    centre = result.centres[0]
+    assert band_of(ax, "interval of b - a, read above") == pytest.approx([centre + low, centre + high])
+    assert ax.get_ylabel() == "blocks"
+
+
+def test_plot_of_a_relative_difference_reads_its_interval_above():
+    result = ov.difference(normal(300) + 5, normal(300, seed=1) + 6, relative=True)
+    ax = drawn(result.plot())
+    low, high = result.interval
+    centre = result.centres[0]
+    expected = [centre * (1 + low), centre * (1 + high)]
+    assert band_of(ax, "interval of b - a, read above") == pytest.approx(expected)
+    assert ax.child_axes[0].get_xlabel() == "relative difference from a"
+    ax.figure.canvas.draw()  # both directions of the axis above are used
+
+
+def test_a_difference_without_an_interval_has_no_band():
+    result = ov.difference(normal(9), normal(9, seed=1), contamination=(4, 4), n_blocks=3, rng=0)
+    assert not np.isfinite(result.radius)
+    assert not drawn(result.plot()).child_axes

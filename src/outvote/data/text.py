@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def with_radius(estimate: float, radius: float) -> str:
@@ -111,3 +112,23 @@ def listed(words: Iterable[object]) -> str:
     """
     *others, last = map(str, words)
     return f"{', '.join(others)} and {last}" if others else last
+
+
+def html_table(title: str, remarks: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Write a small table for notebooks; the first cell of a row names it, and whatever the data contain is escaped.
+
+    Examples
+    --------
+    >>> html_table("mean", "95 %", ["", "low"], [["<b>", 0.25]])[-71:]
+    "<tr><th style='text-align:left'>&lt;b&gt;</th><td>0.25</td></tr></tbody></table>"
+    """
+    lines = []
+    for name, *cells in rows:
+        shown = (_unsigned_zero(f"{cell:.6g}") if isinstance(cell, float) else html.escape(str(cell)) for cell in cells)
+        inner = "".join(f"<td>{cell}</td>" for cell in shown)
+        lines.append(f"<tr><th style='text-align:left'>{html.escape(str(name))}</th>{inner}</tr>")
+    head = "".join(f"<th>{html.escape(one)}</th>" for one in heads)
+    return (
+        f"<table><caption style='text-align:left'><b>{html.escape(title)}</b>: {html.escape(remarks)}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    )

@@ -69,7 +69,7 @@ class Comparison(RobustEstimate):
         more = {"bandwidth": self.bandwidth, "differ": self.differ, "tolerance": self.tolerance, "sentence": str(self)}
         return super().to_dict(blocks=blocks) | more
 
-    def plot(self, ax: Any = None, *, column: int = 0) -> Any:
+    def plot(self, ax: Any = None, *, column: int | None = None) -> Any:
         """Refuse: no picture of rows shows this distance."""
         raise ValueError("an MMD has no picture of its own: plot both samples, and print the result")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from outvote.blocks.plan import AnyPlan
 from outvote.certificate import Certificate
 from outvote.data.tensors import is_tensor, moved_to, to_host
-from outvote.data.text import percent, rounded, with_radius
+from outvote.data.text import html_table, percent, rounded, with_radius
 from outvote.votes.evidence.bins import Bins
 
 if TYPE_CHECKING:
@@ -241,20 +240,24 @@ class RobustEstimate:
             lines.append(f"The partition was drawn with partition={self.partition!r}, rng={self.seed}.")
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None, *, column: int = 0) -> BlocksDisplay | RowsDisplay:
+    def plot(self, ax: Any = None, *, column: int | None = None) -> BlocksDisplay | RowsDisplay:
         """Draw the rows, or the block values where there are blocks, with the estimate and its interval.
+
+        Of a difference both samples are drawn.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         column : int
-            Which column, when several were estimated at once.
+            Which column, when several were estimated at once; the first by default. Of a difference by blocks:
+            which sample alone.
         """
         from outvote.plotting import BlocksDisplay, RowsDisplay
 
-        display = BlocksDisplay if self.partition is not None else RowsDisplay
-        return display.from_estimate(self, column=column).plot(ax=ax)
+        both = column is None and isinstance(self.block_values, tuple)
+        display = RowsDisplay if self.partition is None or both else BlocksDisplay
+        return display.from_estimate(self, column=column or 0).plot(ax=ax)
 
     def to_dict(self, *, blocks: bool = False) -> dict[str, Any]:
         """Return plain numbers, strings and lists, ready for JSON; what is infinite becomes None.
@@ -267,7 +270,7 @@ class RobustEstimate:
         certificate = self.certificate
         found = {
             "statistic": self.statistic,
-            "names": list(self.names) if self.names else None,
+            "names": self._names(),
             "estimate": _json(self.estimate),
             "low": _json(self.interval.low),
             "high": _json(self.interval.high),
@@ -308,6 +311,12 @@ class RobustEstimate:
         radius = float(self.radius)
         return f"{self.estimate:{spec}} ± {radius:{spec}}" if math.isfinite(radius) else f"{self.estimate:{spec}}"
 
+    def _names(self) -> str | list[str] | None:
+        """Return the names of the columns; of a single number its name."""
+        if not self.names:
+            return None
+        return self.names[0] if isinstance(self.estimate, float) and len(self.names) == 1 else list(self.names)
+
     def _value(self) -> str:
         if not isinstance(self.estimate, float):
             return _table_line(to_host(self.estimate), self.names)
@@ -342,17 +351,8 @@ class RobustEstimate:
         """Render as a small table in notebooks; whatever the data contain is escaped."""
         cells = np.broadcast_arrays(*(np.ravel(to_host(v)) for v in (self.estimate, *self.interval)))
         names = self.names or ("",) * len(cells[0])
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            + "".join(f"<td>{float(value):.6g}</td>" for value in values)
-            + "</tr>"
-            for name, *values in zip(names, *cells, strict=False)
-        )
-        return (
-            f"<table><caption style='text-align:left'><b>{html.escape(self.statistic)}</b>: "
-            f"{html.escape(self._remarks())}</caption>"
-            f"<thead><tr><th></th><th>estimate</th><th>low</th><th>high</th></tr></thead><tbody>{rows}</tbody></table>"
-        )
+        rows = [[name, *map(float, values)] for name, *values in zip(names, *cells, strict=False)]
+        return html_table(self.statistic, self._remarks(), ("", "estimate", "low", "high"), rows)
 
 
 #: The fields of a result that has no blocks.

@@ -15,6 +15,7 @@ from outvote.certificate.document import PROVENANCES
 from outvote.contamination import Adversary, Contamination
 from outvote.data.arguments import check_choice, is_whole
 from outvote.data.rows import Rows, read_rows
+from outvote.data.text import html_table
 from outvote.estimate.difference import difference_of
 from outvote.estimate.levels import Brief, estimate_levels, level_counts
 from outvote.estimate.mean import mean_of, mean_of_summary
@@ -87,6 +88,13 @@ class Sensitivity:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Render as a small table in notebooks."""
+        names = [name for name in self._columns if name != "radius"]
+        heads = {"n_corrupt": "corrupt rows", "premise_sd": "if sd ≤"}
+        rows = zip(*(getattr(self, name).tolist() for name in names), strict=True)
+        return html_table(self.statistic, self.provenance, [heads.get(name, name) for name in names], rows)
 
 
 def sensitivity(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from outvote.blocks.plan import RowPlan
-from outvote.data.text import count, rounded, spaced, with_radius
+from outvote.data.text import count, html_table, rounded, spaced, with_radius
 from outvote.estimate.result import RobustEstimate
 
 
@@ -122,6 +122,13 @@ class Tolerance:
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        """Render as a small table in notebooks."""
+        found, survived = self.estimate, "not settled" if self.rows is None else spaced(self.rows)
+        numbers = [float(one) for one in (found.estimate, *found.interval)]
+        heads = ("", "estimate", "low", "high", "corrupt rows it survives", "rows")
+        return html_table(self.claim, str(self), heads, [[found.statistic, *numbers, survived, spaced(self.n_rows)]])
 
     def __str__(self) -> str:
         return self.sentence()

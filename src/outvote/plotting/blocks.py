@@ -96,16 +96,11 @@ class BlocksDisplay:
         outer = (ranks <= corrupt) | (ranks > n_blocks - corrupt)
         if self.vote != "median":
             return self._plot_votes(ax, ranks, outer)
+        self._band(ax)
         if 0 < 2 * corrupt < n_blocks:
-            low = values[(n_blocks - 1) // 2 - corrupt]
-            high = values[n_blocks // 2 + corrupt]
-            ax.axvspan(
-                low,
-                high,
-                color=COLORS["band"],
-                zorder=0,
-                label=f"range of the median, whatever the values of {corrupt} blocks",
-            )
+            low, high = values[(n_blocks - 1) // 2 - corrupt], values[n_blocks // 2 + corrupt]
+            text = f"range of the median, whatever the values of {corrupt} blocks"
+            ax.hlines((n_blocks + 1) / 2, low, high, color=COLORS["robust"], lw=5, alpha=0.5, label=text)
         ax.plot(values[~outer], ranks[~outer], "o", ms=4, color=COLORS["blocks"], label="blocks")
         if outer.any():
             ax.plot(
@@ -124,12 +119,16 @@ class BlocksDisplay:
     def _plot_votes(self, ax: Any, ranks: NDArray[np.int64], outer: NDArray[np.bool_]) -> BlocksDisplay:
         """Draw a soft or clipped vote: the sorted values, the estimate and its interval."""
         values = self.block_values
-        if self.interval is not None and np.isfinite(self.interval).all():
-            ax.axvspan(*self.interval, color=COLORS["band"], zorder=0, label="interval of the estimate")
+        self._band(ax)
         ax.plot(values, ranks, drawstyle="steps-post", color=COLORS["blocks"], lw=1.5, label="sorted values")
         ax.axvline(self.estimate, color=COLORS["robust"], lw=2, label=f"{self.vote} vote {self.estimate:.4g}")
         ax.axvline(self.plain, color=COLORS["plain"], lw=2, ls="--", label=f"plain average {self.plain:.4g}")
         return self._finish(ax, values[~outer] if (~outer).sum() > 2 else values, outer)
+
+    def _band(self, ax: Any) -> None:
+        """Shade the interval that the result prints."""
+        if self.interval is not None and np.isfinite(self.interval).all():
+            ax.axvspan(*self.interval, color=COLORS["band"], zorder=0, label="interval of the estimate")
 
     def _finish(self, ax: Any, inner: NDArray[np.float64], outer: NDArray[np.bool_]) -> BlocksDisplay:
         self._zoom(ax, inner, outer)

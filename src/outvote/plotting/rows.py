@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from outvote.data.tensors import to_host
 from outvote.data.text import count
+from outvote.estimate.result import Histogram
 from outvote.plotting.base import COLORS, legend_below, new_axes
 
 if TYPE_CHECKING:
-    from outvote.estimate.result import Histogram, RobustEstimate
+    from outvote.estimate.result import RobustEstimate
 
 
 @dataclass
@@ -29,9 +31,12 @@ class RowsDisplay:
     statistic, remarks : str
         What the title says.
     other : Histogram, optional
-        The rows of b, for a difference: both samples are drawn, and the interval stands in the title.
+        The rows of b, for a difference: both samples are drawn. The axis above starts at the mean of a, and the band on
+        it is the interval of the difference.
     centres : tuple of float
         The means of both, for a difference.
+    unit : {"row", "block"}
+        What is counted.
 
     Attributes
     ----------
@@ -56,17 +61,22 @@ class RowsDisplay:
     remarks: str
     other: Histogram | None = None
     centres: tuple[float, ...] = ()
+    unit: str = "row"
     ax_: Any = field(default=None, init=False, repr=False)
     figure_: Any = field(default=None, init=False, repr=False)
 
     @classmethod
     def from_estimate(cls, result: RobustEstimate, *, column: int = 0) -> RowsDisplay:
         """Take one column of a result without blocks."""
-        if isinstance(result.plan.n_rows, tuple) and len(result.pictures) == 2:
+        pictures, unit = result.pictures, "row"
+        if result.partition is not None and isinstance(result.block_values, tuple):
+            several = (np.sort(to_host(one)).astype(np.float64) for one in result.block_values)
+            pictures, unit = [Histogram.of(one, np.nan, np.nan) for one in several], "block"
+        if isinstance(result.plan.n_rows, tuple) and len(pictures) == 2:
             low, high = (float(end) for end in result.interval)
-            numbers = (float(np.asarray(result.estimate)), low, high, float(np.asarray(result.plain)))
-            name = f"b - a, {result.statistic}"
-            return cls(result.pictures[0], *numbers, name, _remark(result, 0), result.pictures[1], result.centres)
+            numbers = (float(np.asarray(result.estimate)), low, high, float("nan"))
+            name, remark = f"b - a, {result.statistic}", _remark(result, 0)
+            return cls(pictures[0], *numbers, name, remark, pictures[1], result.centres, unit)
         if not 0 <= column < len(result.pictures):
             kept = len(result.pictures)
             raise ValueError(f"column={column} has no histogram: there are {kept}" + (", from 0 on" if kept else ""))
@@ -107,17 +117,35 @@ class RowsDisplay:
     def _plot_both(self, ax: Any) -> RowsDisplay:
         """Draw the rows of both samples, and their means."""
         assert self.other is not None
-        ax.stairs(self.histogram.counts, self.histogram.edges, fill=True, color="#d0d0d0", label="rows of a")
-        ax.stairs(self.other.counts, self.other.edges, color="#303030", lw=1.4, label="rows of b")
+        things = f"{self.unit}s"
+        ax.stairs(
+            self.histogram.counts, self.histogram.edges, fill=True, color="#d0d0d0", label=f"{things} of a"
+        )  # fmt: skip
+        ax.stairs(self.other.counts, self.other.edges, color="#303030", lw=1.4, label=f"{things} of b")
         what = self.statistic.partition(" difference of ")[2].removesuffix("s") or "mean"
         for centre, name, style in zip(self.centres, "ab", ("--", "-"), strict=True):
             ax.axvline(centre, color=COLORS["robust"], lw=2.0, ls=style, label=f"{what} of {name}, about {centre:.4g}")
+        self._difference_above(ax)
         ax.set_xlabel("value")
-        ax.set_ylabel("rows")
+        ax.set_ylabel(things)
         ax.set_title(f"{self.statistic}: {self.estimate:.4g}, {self.remarks}", fontsize="medium")
         legend_below(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+    def _difference_above(self, ax: Any) -> None:
+        """Draw the interval of the difference, on an axis above that starts at the mean of a."""
+        start, relative = (self.centres[0] if self.centres else 0.0), "relative" in self.statistic
+        scale = start if relative else 1.0
+        if not self.centres or "ratio" in self.statistic or not (scale > 0 and np.isfinite(self.high - self.low)):
+            return  # rows and differences have no common axis
+        ax.axvspan(
+            start + scale * self.low, start + scale * self.high, color=COLORS["band"], zorder=0.5,
+            label="interval of b - a, read above",
+        )  # fmt: skip
+        above = ax.secondary_xaxis("top", functions=(lambda x: (x - start) / scale, lambda d: start + scale * d))
+        above.set_xlabel("relative difference from a" if relative else "difference from a", fontsize="small")
+        above.tick_params(labelsize="small")
 
 
 def _remark(result: RobustEstimate, column: int) -> str:
