@@ -24,7 +24,7 @@ def test_table_shows_plain_and_robust_means(dirty):
     assert done.stderr == ""
     title, heads, a, b = done.stdout.splitlines()
     assert title == "mean of revenue, 95 % intervals"
-    assert heads.split() == ["variant", "rows", "plain", "robust", "low", "high", "provenance", "survives"]
+    assert heads.split() == ["variant", "rows", "plain", "robust", "low", "high", "holds", "survives"]
     label, *numbers = a.replace("2 ", "2", 1).split()
     assert label == "A"
     plain, robust, low, high = map(float, numbers[1:5])
@@ -40,7 +40,7 @@ def test_json_has_the_documented_keys(dirty):
     found = json.loads(done.stdout)
     assert list(found) == [
         "outvote", "command", "contamination", "confidence", "assume", "vote", "nan", "seed", "source", "value", "by",
-        "groups", "sensitivity", "complete",
+        "groups", "sensitivity", "caution", "complete",
     ]  # fmt: skip
     assert found["command"] == "mean"
     assert found["outvote"] == outvote.__version__
@@ -223,14 +223,14 @@ UNUSABLE = [
     (b"k,v\n", "x.csv has no rows"),
     (b"k,v\na,\nb,NaN\n", "--value 'v' has no value in"),
     (b"k,v\na,red\nb,blue\n", "--value 'v' has no number, 'red' for instance, in"),
-    (b"k;v\na;1,5\nb;2,5\n", "name a column of numbers (written with a point and without commas: 1250.75)"),
-    ("k,v\nM\u00fcller,1\n".encode("latin-1"), "it is not text in UTF-8. If it is in Latin-1: iconv -f latin1"),
+    (b"k;v\na;1,5\nb;2,5\n", "name a column of numbers (a comma: write 1250.75, or give --decimal ,"),
+    ("k,v\nM\u00fcller,1\n".encode("latin-1"), "it is not text in UTF-8. If it is in Latin-1: --encoding latin1"),
     ("k,v\nMiller,1\n".encode("utf-16"), "it is not text in UTF-8"),
     (b"k,v\n" + b"a,1\n" * 20 + b"a,1,2,3\n", "its first line names 'v', but the lines below do not fit it"),
     (b"k,v\n" + b"a,1\n" * 20 + b"a,1,2,3\nb\n", "its first line names 'v', but the lines below do not fit it"),
 ]
 ODD = [
-    (b'k,v\na,1\nb,"1,234.5"\n', "'1,234.5'. Correct it (written with a point"),
+    (b'k,v\na,1\nb,"1,234.5"\n', "'1,234.5'. Correct it (a comma: write 1250.75"),
     (b"k,v\na,1\nb,inf\n", "'v' is infinite in 1 of 2 rows (the first is row 2 of"),
 ]
 

@@ -18,7 +18,7 @@ def test_quantiles_of_groups_as_a_table(dirty):
     assert done.exit_code == 0
     title, heads, *lines = done.stdout.splitlines()
     assert title == "quantiles of revenue, 95 % intervals"
-    assert heads.split() == ["variant", "rows", "robust", "low", "high", "provenance", "survives"]
+    assert heads.split() == ["variant", "rows", "robust", "low", "high", "holds", "survives"]
     assert [line.split()[:2] for line in lines] == [[v, p] for v in "AB" for p in ("p50", "p99.9")]
     robust, low, high = map(float, lines[0].split()[4:7])
     assert low < robust < high

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from outvote.assumptions import Assumption
 from outvote.contamination import Contamination
 from outvote.data.arguments import log_delta_of
+from outvote.data.columns import Columns
 from outvote.data.missing import NanPolicy
 from outvote.estimate.curve import Curve, Side, weigh_curve
 from outvote.estimate.evidence import HINT
@@ -40,6 +41,7 @@ _OPTIONS = [
     (r"\bq=", "--q "),
     (r"\brow_id=", "--row-id "),
     (r"\bformat=", "--format "),
+    (r"\b(encoding|decimal|sheet)='([^']*)'", r"--\1 \2"),
     (r"\bassume=Proportion\(\)", "--proportion"),
     (r"\bassume=(?=\W|$)", "--proportion, --sd, --bounds, --kurtosis or --scale"),
     (r"\b(contamination|confidence|sd|kurtosis|scale|vote)=", r"--\1 "),
@@ -223,3 +225,26 @@ def plain_mean(values: NDArray[np.float64]) -> float | None:
 
 def finite(number: Any) -> float | None:
     return float(number) if number is not None and math.isfinite(number) else None
+
+
+def each_column(columns: Columns) -> list[Columns]:
+    """Return the columns of numbers one by one."""
+    found = []
+    for name, values in {columns.name: columns.values, **columns.more}.items():
+        cells = [cell._replace(column="") for cell in columns.unreadable if (cell.column or columns.name) == name]
+        n_cells = len(cells) if columns.more else columns.n_unreadable
+        found.append(replace(columns, name=name, values=values, more={}, unreadable=cells, n_unreadable=n_cells))
+    return found
+
+
+def side_by_side(answers: Sequence[Any]) -> Any:
+    """Put the answers on several columns into one, whose first key is the column."""
+    first = answers[0]
+    if len(answers) == 1:
+        return first
+
+    def labelled(lines: str) -> list[Any]:
+        return [replace(line, group=(one.value, *line.group)) for one in answers for line in getattr(one, lines)]
+
+    several = {name: labelled(name) for name in ("groups", "sensitivity", "caution") if hasattr(first, name)}
+    return replace(first, value=", ".join(one.value for one in answers), by=("column", *first.by), **several)

@@ -43,15 +43,18 @@ class Format(StrEnum):
     jsonl = "jsonl"
     parquet = "parquet"
     arrow = "arrow"
+    excel = "excel"
 
 
 _KNOWN = "Assumptions on the good rows"
-OUTPUT = "Output"
+OUTPUT, _READING = "Output", "How the files are read"
 Paths = Annotated[
     list[str],
-    typer.Argument(metavar="FILE", help="CSV, TSV, JSON lines, Parquet or Arrow files, globs, or - for stdin."),
+    typer.Argument(metavar="FILE", help="CSV, TSV, Excel, JSON, Parquet or Arrow files, globs, or - for stdin."),
 ]
-Column = Annotated[str, typer.Option("--value", metavar="COLUMN", help="The column of numbers.")]
+Column = Annotated[
+    list[str], typer.Option("--value", metavar="COLUMN", help="The column of numbers; mean and quantile take several.")
+]
 Keys = Annotated[
     list[str] | None, typer.Option("--by", metavar="COLUMN", help="One answer per value of this column; repeatable.")
 ]
@@ -63,9 +66,12 @@ Corrupt = Annotated[
         help="How many rows may be corrupt: a share (0.01 or 1%), a number in each group (50), or auto if unknown.",
     ),
 ]
-Confidence = Annotated[float, typer.Option(help="Confidence of each interval.")]
+Confidence = Annotated[float, typer.Option(metavar="SHARE", help="Confidence of each interval.")]
 Sd = Annotated[
-    float | None, typer.Option("--sd", rich_help_panel=_KNOWN, help="Their standard deviation is at most this number.")
+    float | None,
+    typer.Option(
+        "--sd", metavar="NUMBER", rich_help_panel=_KNOWN, help="Their standard deviation is at most this number."
+    ),
 ]
 Bounds = Annotated[
     tuple[float, float] | None,
@@ -73,13 +79,17 @@ Bounds = Annotated[
 ]
 ZeroOne = Annotated[
     bool,
-    typer.Option("--proportion", rich_help_panel=_KNOWN, help="They are 0 or 1, or false and true, by definition."),
+    typer.Option(
+        "--proportion", metavar="", rich_help_panel=_KNOWN, help="They are 0 or 1, or false and true, by definition."
+    ),
 ]
 Kurtosis = Annotated[
-    float | None, typer.Option("--kurtosis", rich_help_panel=_KNOWN, help="Their kurtosis is at most this number.")
+    float | None,
+    typer.Option("--kurtosis", metavar="NUMBER", rich_help_panel=_KNOWN, help="Their kurtosis is at most this number."),
 ]
 Scale = Annotated[
-    float | None, typer.Option("--scale", rich_help_panel=_KNOWN, help="They are sub-Gaussian with this scale.")
+    float | None,
+    typer.Option("--scale", metavar="NUMBER", rich_help_panel=_KNOWN, help="They are sub-Gaussian with this scale."),
 ]
 Voting = Annotated[Vote, typer.Option("--vote", help="How the blocks vote; auto gives the smallest radius.")]
 MeanVoting = Annotated[
@@ -90,9 +100,35 @@ Missing = Annotated[
     Nan,
     typer.Option("--nan", help="Rows without a number are an error, are left out, or count as corrupt."),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same numbers.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", min=0, help="The same seed gives the same numbers.")]
 Kind = Annotated[
-    Format | None, typer.Option("--format", help="The kind of the files, if their names do not show it; stdin is CSV.")
+    Format | None,
+    typer.Option(
+        "--format", rich_help_panel=_READING, help="The kind of the files, if their names do not show it; stdin is CSV."
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option("--encoding", metavar="NAME", rich_help_panel=_READING, help="Of text that is not UTF-8: latin1, ..."),
+]
+Decimal = Annotated[
+    str,
+    typer.Option("--decimal", metavar="SIGN", rich_help_panel=_READING, help="The decimal sign: a point or a comma."),
+]
+Sheet = Annotated[
+    str | None,
+    typer.Option(
+        "--sheet", metavar="SHEET", rich_help_panel=_READING, help="Of an Excel file: name or number; else the first."
+    ),
+]
+Baseline = Annotated[
+    str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this variant; the first by default.")
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold", metavar="NUMBER", help="Without --by: compare the mean with this number; 0 by default."
+    ),
 ]
 Ratio = Annotated[
     str | None, typer.Option("--ratio", metavar="COLUMN", help="Compare the value per this column: ratios of means.")
@@ -103,7 +139,11 @@ Covariate = Annotated[
 ]
 Coefficient = Annotated[
     float | None,
-    typer.Option("--coefficient", help="Of the covariate, fixed beforehand; else one row in ten is held out for it."),
+    typer.Option(
+        "--coefficient",
+        metavar="NUMBER",
+        help="Of the covariate, fixed beforehand; else one row in ten is held out for it.",
+    ),
 ]
 Unit = Annotated[
     str | None, typer.Option("--unit", metavar="COLUMN", help="The column of users: their rows are added up first.")
@@ -113,7 +153,8 @@ Segments = Annotated[
     typer.Option("--segment", metavar="COLUMN", help="Compare within each value of this column; repeatable."),
 ]
 Simultaneous = Annotated[
-    bool, typer.Option("--simultaneous", help="All comparisons hold at once, each at a share of the confidence.")
+    bool,
+    typer.Option("--simultaneous", metavar="", help="All comparisons hold at once, each at a share of the confidence."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON object.")]
-AsCsv = Annotated[bool, typer.Option("--csv", rich_help_panel=OUTPUT, help="Print CSV.")]
+AsJson = Annotated[bool, typer.Option("--json", metavar="", rich_help_panel=OUTPUT, help="Print one JSON object.")]
+AsCsv = Annotated[bool, typer.Option("--csv", metavar="", rich_help_panel=OUTPUT, help="Print CSV.")]

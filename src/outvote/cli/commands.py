@@ -15,16 +15,21 @@ try:
 except ModuleNotFoundError:  # pragma: no cover - tested in an environment without it
     sys.exit("the command line needs typer and rich: pip install 'outvote[cli]'")
 
+from outvote.cli import other_commands
+from outvote.cli.app import app, command, form_of, once, one, opened, typed
 from outvote.cli.arguments import (
     OUTPUT,
     AsCsv,
     AsJson,
+    Baseline,
     Bounds,
     Coefficient,
     Column,
     Confidence,
     Corrupt,
     Covariate,
+    Decimal,
+    Encoding,
     Keys,
     Kind,
     Kurtosis,
@@ -38,38 +43,20 @@ from outvote.cli.arguments import (
     Sd,
     Seed,
     Segments,
+    Sheet,
     Simultaneous,
+    Threshold,
     Unit,
     Vote,
     Voting,
     ZeroOne,
 )
 
-app = typer.Typer(
-    help="Means, U-statistics and learners that stay right when part of the data is corrupt.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+
+@command(
+    "outvote mean orders.csv --value revenue",
+    "outvote mean orders.xlsx --value revenue --value cost --by country --contamination 0.5%",
 )
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        import outvote
-
-        typer.echo(f"outvote {outvote.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
-    ] = False,
-) -> None: ...
-
-
-@app.command()
 def mean(
     files: Paths,
     value: Column,
@@ -93,42 +80,52 @@ def mean(
     nan: Missing = Nan.refuse,
     seed: Seed = 0,
     sensitivity: Annotated[
-        bool, typer.Option("--sensitivity", help="Also show how the answer depends on the number of corrupt rows.")
+        bool,
+        typer.Option(
+            "--sensitivity", metavar="", help="Also show how the answer depends on the number of corrupt rows."
+        ),
     ] = False,
     kind: Kind = None,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
+    sheet: Sheet = None,
     json: AsJson = False,
     csv: AsCsv = False,
 ) -> None:
     """Estimate a mean, plain and robust, with an interval.
 
-    plain: the average of all rows that are numbers. low, high: the interval,
-    for as many corrupt rows as --contamination allows. provenance: certified,
-    or "if sd ≤ 2", for good rows with at most this standard deviation, which
-    is read off the rows if nothing is known of them. survives: how many corrupt
-    rows the interval allows for, or the good blocks outvote.
+    plain: the average of all rows. robust: an estimate of the mean of the good
+    rows. low, high: their mean lies between these two, if no more rows are
+    corrupt than --contamination says. holds: "certified" (proved), or "if sd ≤ 2"
+    (proved if the standard deviation of the good rows is at most this number,
+    which was read off the rows). survives: how many corrupt rows the interval
+    allows for. Below: the same if none, 0.1 % or 1 % of the rows are corrupt.
     """
     from outvote.cli import printing
-    from outvote.cli.mean import means, means_by_id
+    from outvote.cli.mean import means_by_id, means_of_each
     from outvote.cli.options import read_options
     from outvote.data.columns import read_columns
-    from outvote.data.files import Files
 
-    form = _form(json, csv)
+    form = form_of(json, csv)
     asked = read_options(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed, proportion)
     if row_id is not None and sensitivity:
         raise ValueError("--row-id leaves the rows in their files, --sensitivity needs them in memory: use one")
     if row_id is not None and asked.contamination == "auto":
         raise ValueError("--row-id leaves the rows in their files, --contamination auto needs them in memory: use one")
-    with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
+    with opened(files, kind, encoding, decimal, sheet) as (source, progress):
         if row_id is not None:
-            answer = means_by_id(source, value, _once(by), row_id, asked)
+            answer = means_by_id(source, one(value), once(by), row_id, asked)
         else:
-            columns = read_columns(source, value, _once(by))
-            answer = means(columns, asked, str(source), levels=sensitivity, progress=progress)
+            first, *others = once(value)
+            columns = read_columns(source, first, once(by), more=others)
+            answer = means_of_each(columns, asked, str(source), levels=sensitivity, progress=progress)
     raise typer.Exit(printing.show(answer, form))
 
 
-@app.command()
+@command(
+    "outvote quantile orders.csv --value wait --q 0.5,0.95",
+    "outvote quantile logs/*.parquet --value wait --by server --q 0.99",
+)
 def quantile(
     files: Paths,
     value: Column,
@@ -140,6 +137,9 @@ def quantile(
     confidence: Confidence = 0.95,
     nan: Missing = Nan.refuse,
     kind: Kind = None,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
+    sheet: Sheet = None,
     json: AsJson = False,
     csv: AsCsv = False,
 ) -> None:
@@ -150,26 +150,27 @@ def quantile(
     """
     from outvote.cli import printing
     from outvote.cli.options import quantiles_of, read_options
-    from outvote.cli.quantile import quantiles
+    from outvote.cli.quantile import quantiles_of_each
     from outvote.data.columns import read_columns
-    from outvote.data.files import Files
 
-    form, shares = _form(json, csv), quantiles_of(q)
+    form, shares = form_of(json, csv), quantiles_of(q)
     asked = read_options(contamination, confidence, None, None, None, None, Vote.auto, nan, 0)
-    with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
-        columns = read_columns(source, value, _once(by))
-        answer = quantiles(columns, shares, asked, str(source), progress=progress)
+    with opened(files, kind, encoding, decimal, sheet) as (source, progress):
+        first, *others = once(value)
+        columns = read_columns(source, first, once(by), more=others)
+        answer = quantiles_of_each(columns, shares, asked, str(source), progress=progress)
     raise typer.Exit(printing.show(answer, form))
 
 
-@app.command()
+@command(
+    "outvote compare orders.csv --value revenue --by variant",
+    "outvote compare orders.csv --value converted --by variant --baseline A --proportion",
+)
 def compare(
     files: Paths,
     value: Column,
     by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="The column with the variant of each row.")],
-    baseline: Annotated[
-        str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this variant; the first by default.")
-    ] = None,
+    baseline: Baseline = None,
     ratio: Ratio = None,
     covariate: Covariate = None,
     coefficient: Coefficient = None,
@@ -187,6 +188,9 @@ def compare(
     nan: Missing = Nan.refuse,
     seed: Seed = 0,
     kind: Kind = None,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
+    sheet: Sheet = None,
     json: AsJson = False,
     csv: AsCsv = False,
 ) -> None:
@@ -195,19 +199,22 @@ def compare(
     from outvote.cli.compare import compare as compare_variants
     from outvote.cli.options import distinct_columns, read_options, with_metric
     from outvote.data.columns import read_columns
-    from outvote.data.files import Files
 
-    form = _form(json, csv)
+    form = form_of(json, csv)
     asked = read_options(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed, proportion)
     asked = with_metric(asked, ratio, covariate, coefficient, unit, simultaneous)
-    keys = distinct_columns(value, by, segment, asked)
-    with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
-        columns = read_columns(source, value, keys, more=asked.more, unit=unit)
+    column = one(value)
+    keys = distinct_columns(column, by, segment, asked)
+    with opened(files, kind, encoding, decimal, sheet) as (source, progress):
+        columns = read_columns(source, column, keys, more=asked.more, unit=unit)
         answer = compare_variants(columns, asked, str(source), baseline=baseline, progress=progress)
     raise typer.Exit(printing.show(answer, form))
 
 
-@app.command()
+@command(
+    "outvote report orders.csv --value revenue --by variant",
+    "outvote report orders.csv --value wait --threshold 30 -o waits.html",
+)
 def report(
     context: typer.Context,
     files: Paths,
@@ -215,13 +222,11 @@ def report(
     by: Annotated[
         str | None, typer.Option("--by", metavar="COLUMN", help="The column with the variants; without it, one mean.")
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File for the page.")] = Path("report.html"),
-    baseline: Annotated[
-        str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this variant; the first by default.")
-    ] = None,
-    threshold: Annotated[
-        float | None, typer.Option("--threshold", help="Without --by: compare the mean with this number; 0 by default.")
-    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File for the page.")] = Path(
+        "report.html"
+    ),
+    baseline: Baseline = None,
+    threshold: Threshold = None,
     ratio: Ratio = None,
     covariate: Covariate = None,
     coefficient: Coefficient = None,
@@ -239,6 +244,9 @@ def report(
     nan: Missing = Nan.refuse,
     seed: Seed = 0,
     kind: Kind = None,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
+    sheet: Sheet = None,
 ) -> None:
     """Write a page with the answer, how many corrupt rows overturn it, and how it was computed.
 
@@ -248,19 +256,19 @@ def report(
     from outvote.cli.options import distinct_columns, read_options, with_metric
     from outvote.cli.report import write_report
     from outvote.data.columns import read_columns
-    from outvote.data.files import Files
 
     asked = read_options(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed, proportion)
     asked = with_metric(asked, ratio, covariate, coefficient, unit, simultaneous)
-    keys = distinct_columns(value, by, segment, asked)
-    with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
+    column = one(value)
+    keys = distinct_columns(column, by, segment, asked)
+    with opened(files, kind, encoding, decimal, sheet) as (source, progress):
         written = write_report(
             output,
-            read_columns(source, value, keys, more=asked.more, unit=unit),
+            read_columns(source, column, keys, more=asked.more, unit=unit),
             asked,
             str(source),
-            inputs=source.paths,
-            command=_typed(context),
+            inputs=source.given,
+            command=typed(context),
             baseline=baseline,
             threshold=threshold,
             progress=progress,
@@ -270,7 +278,10 @@ def report(
     raise typer.Exit(0 if written.complete else 1)
 
 
-@app.command()
+@command(
+    "outvote monitor orders.csv --value revenue --time day --by variant",
+    "outvote monitor orders.csv --value revenue --time day --claim 'mean > 30'",
+)
 def monitor(
     files: Paths,
     value: Column,
@@ -279,19 +290,26 @@ def monitor(
         str | None,
         typer.Option("--by", metavar="COLUMN", help="The column with the two variants; without it, one mean."),
     ] = None,
-    baseline: Annotated[
-        str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this variant; the first by default.")
-    ] = None,
+    baseline: Baseline = None,
     claim: Annotated[
         str | None,
-        typer.Option("--claim", help="What is to be decided: 'mean > 3', 'difference > 0' or 'lift > 2 %'."),
+        typer.Option(
+            "--claim", metavar="TEXT", help="What is to be decided: 'mean > 3', 'difference > 0' or 'lift > 2 %'."
+        ),
     ] = None,
-    looks: Annotated[int, typer.Option("--looks", min=1, help="How often to look.")] = 20,
+    looks: Annotated[int, typer.Option("--looks", metavar="NUMBER", min=1, help="How often to look.")] = 20,
     plan: Annotated[
         int | None,
-        typer.Option("--plan", min=2, help="How many rows of each variant were planned; those of the file by default."),
+        typer.Option(
+            "--plan",
+            metavar="NUMBER",
+            min=2,
+            help="How many rows of each variant were planned; those of the file by default.",
+        ),
     ] = None,
-    figure: Annotated[Path | None, typer.Option("--figure", rich_help_panel=OUTPUT, help="File for a picture.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", metavar="FILE", rich_help_panel=OUTPUT, help="File for a picture.")
+    ] = None,
     contamination: Corrupt = "0.01",
     confidence: Confidence = 0.95,
     sd: Sd = None,
@@ -301,6 +319,9 @@ def monitor(
     scale: Scale = None,
     nan: Missing = Nan.refuse,
     kind: Kind = None,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
+    sheet: Sheet = None,
     json: AsJson = False,
     csv: AsCsv = False,
 ) -> None:
@@ -313,16 +334,16 @@ def monitor(
     from outvote.cli.monitor import watch
     from outvote.cli.options import read_options
     from outvote.data.columns import read_columns
-    from outvote.data.files import Files
 
-    form = _form(json, csv)
+    form = form_of(json, csv)
     asked = read_options(contamination, confidence, sd, bounds, kurtosis, scale, Vote.auto, nan, 0, proportion)
     if asked.contamination == "auto":
         raise ValueError("--contamination auto needs all rows at once: a monitor takes a share (0.01) or a number (50)")
-    if len({value, time, by}) < 3:
+    column = one(value)
+    if len({column, time, by}) < 3:
         raise ValueError("--value, --time and --by must be different columns")
-    with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
-        columns = read_columns(source, value, (time,) if by is None else (time, by))
+    with opened(files, kind, encoding, decimal, sheet) as (source, progress):
+        columns = read_columns(source, column, (time,) if by is None else (time, by))
         answer = watch(
             columns, asked, str(source), claim=claim, baseline=baseline, n_looks=looks, n_plan=plan, figure=figure,
             progress=progress,
@@ -330,39 +351,24 @@ def monitor(
     raise typer.Exit(printing.show(answer, form))
 
 
-@app.command()
-def plan(
-    rows: Annotated[int, typer.Option("--rows", min=1, help="How many rows there will be.")],
-    contamination: Corrupt = "0.01",
-    confidence: Confidence = 0.95,
-    sd: Sd = None,
-    bounds: Bounds = None,
-    kurtosis: Kurtosis = None,
-    scale: Scale = None,
-    vote: Voting = Vote.auto,
-    json: AsJson = False,
-    csv: AsCsv = False,
-) -> None:
-    """Compute the radius of a mean before there are rows, and what would make it smaller."""
-    from outvote.cli import printing
-    from outvote.cli.options import read_options
-    from outvote.cli.plan import plan as plan_rows
-
-    form = _form(json, csv)
-    asked = read_options(contamination, confidence, sd, bounds, kurtosis, scale, vote, Nan.refuse, 0)
-    raise typer.Exit(printing.show(plan_rows(rows, asked), form))
-
-
-@app.command()
+@command(
+    "outvote suspects orders.csv --value revenue",
+    "outvote suspects orders.csv --value revenue --by country --top 50",
+)
 def suspects(
     files: Paths,
     value: Column,
     by: Keys = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="How many rows to list.")] = 20,
-    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Number of random partitions.")] = 200,
+    top: Annotated[int, typer.Option("--top", metavar="NUMBER", min=1, help="How many rows to list.")] = 20,
+    partitions: Annotated[
+        int, typer.Option("--partitions", metavar="NUMBER", min=1, help="Number of random partitions.")
+    ] = 200,
     contamination: Corrupt = "0.01",
     seed: Seed = 0,
     kind: Kind = None,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
+    sheet: Sheet = None,
     json: AsJson = False,
     csv: AsCsv = False,
 ) -> None:
@@ -374,82 +380,16 @@ def suspects(
     from outvote.cli.options import read_options
     from outvote.cli.suspects import suspects as rank_suspects
     from outvote.data.columns import read_columns
-    from outvote.data.files import Files
 
-    form = _form(json, csv)
+    form = form_of(json, csv)
     asked = read_options(contamination, 0.95, None, None, None, None, Vote.median, Nan.corrupt, seed)
-    with Files(files, kind) as source, printing.working(f"reading {source}") as progress:
-        columns = read_columns(source, value, _once(by))
+    with opened(files, kind, encoding, decimal, sheet) as (source, progress):
+        columns = read_columns(source, one(value), once(by))
         answer = rank_suspects(columns, asked, str(source), top=top, partitions=partitions, progress=progress)
     raise typer.Exit(printing.show(answer, form))
 
 
-@app.command()
-def demo(
-    figure: Annotated[Path, typer.Option("--figure", help="File for the figure.")] = Path("demo.png"),
-) -> None:
-    """Corrupt a data set, and see which estimates stay near the truth."""
-    from outvote.cli.demo import main as run
-
-    run(["--figure", str(figure)])
-
-
-@app.command()
-def reproduce(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Experiments to run; all by default.")
-    ] = None,
-    runs: Annotated[int | None, typer.Option(min=2, help="Repetitions; the paper's number by default.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Processes; -1 for one per core. Results do not depend on it.")] = 1,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for figures, numbers, pages.")] = Path("out"),
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs and settings: under a minute.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Run finished experiments again.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
-) -> None:
-    """Reproduce every figure, table and experiment of the paper, with a verdict on each claim.
-
-    Each experiment writes a figure (PNG, SVG), its numbers (CSV, JSON) and a verdict; index.html and report.md are
-    written at the end. If you interrupt the command, finished experiments are kept, and the next call continues.
-    """
-    from outvote.paper.experiments import command
-
-    if list_:
-        command.show_list()
-        return
-    raise typer.Exit(
-        command.reproduce(names or None, runs=runs, seed=seed, jobs=jobs, folder=output, quick=quick, fresh=fresh)
-    )
-
-
-def _form(json: bool, csv: bool) -> str:
-    if json and csv:
-        raise ValueError("--json and --csv do not go together: use one")
-    return "json" if json else "csv" if csv else "table"
-
-
-def _typed(context: typer.Context) -> str:
-    """Return the command with the given options, quoted for a shell."""
-    import shlex
-
-    options, files = [], []
-    for parameter in context.command.params:
-        name, given = str(parameter.name), context.params.get(str(parameter.name))
-        source = context.get_parameter_source(name)
-        if source is None or source.name != "COMMANDLINE":
-            continue
-        words = [str(one) for one in (given if isinstance(given, (list, tuple)) else [given])]
-        if parameter.param_type_name == "argument":
-            files = words
-        else:
-            options += [parameter.opts[0], *(words if given is not True else [])]
-    dashed = any(file.startswith("-") and file != "-" for file in files)
-    words = [*options, "--", *files] if dashed else [*files, *options]
-    return shlex.join(["outvote", str(context.info_name), *words])
-
-
-def _once(by: list[str] | None) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(by or ()))
+other_commands.register()
 
 
 def _is_mistake(error: BaseException) -> bool:

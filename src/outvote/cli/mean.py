@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.blocks.plan import GridPlan
-from outvote.cli.answer import Asked, Progress, Value, finite, plain_mean, silent
+from outvote.cli.answer import Asked, Progress, Value, each_column, finite, plain_mean, side_by_side, silent
+from outvote.contamination import Contamination
 from outvote.data.columns import Columns, Group, Label
 from outvote.data.files import Files
 from outvote.estimate.mean import mean
@@ -19,6 +20,9 @@ from outvote.estimate.result import RobustEstimate
 from outvote.estimate.sensitivity import sensitivity
 from outvote.tables.duckdb import file_engine
 from outvote.tables.scan import Scan
+
+#: Shares of corrupt rows for which a mean is shown beside the one that is asked for.
+CAUTION = (0, 0.001, 0.01)
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Means:
-    """The answer of ``outvote mean``."""
+    """The answer of ``outvote mean``; `caution` has a single group's mean if none, 0.1 % and 1 % are corrupt."""
 
     asked: Asked
     source: str
@@ -55,6 +59,7 @@ class Means:
     by: tuple[str, ...]
     groups: list[MeanLine]
     sensitivity: list[Level] = field(default_factory=list)
+    caution: list[Level] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
@@ -95,6 +100,18 @@ def means(
         if levels:
             curve += _levels(group, asked)
     return Means(asked, source, columns.name, columns.keys, lines, curve)
+
+
+def means_of_each(
+    columns: Columns, asked: Asked, source: str, *, levels: bool = False, progress: Progress = silent
+) -> Means:
+    """Estimate the mean of each column of numbers; of one group also for other numbers of corrupt rows."""
+    several = each_column(columns)
+    answers = [means(one, asked, source, levels=levels, progress=progress) for one in several]
+    if len(several) == 1 and not (columns.keys or levels) and asked.vote in ("auto", "evidence"):
+        answers = [replace(answers[0], caution=_caution(several[0].groups()[0], asked))]
+    found: Means = side_by_side(answers)
+    return found
 
 
 def means_by_id(files: Files, value: str, by: Sequence[str], row_id: str, asked: Asked) -> Means:
@@ -151,8 +168,18 @@ def _line(label: Label, found: RobustEstimate, plain: float | None) -> MeanLine:
     return MeanLine(label, n_rows, plain, Value.of(found), corrupt, survives, plan.n_blocks, plan.vote, found)
 
 
-def _levels(group: Group, asked: Asked) -> list[Level]:
-    found = sensitivity(group.values, **asked.options)
+def _caution(group: Group, asked: Asked) -> list[Level]:
+    """Return the mean if none, 0.1 % and 1 % of the rows are corrupt; levels that the rows contradict are left out."""
+    n_rows = int((~np.isnan(group.values)).sum()) if asked.nan == "omit" else len(group.values)
+    counts = sorted({Contamination(share).count(n_rows) for share in CAUTION})
+    try:
+        return _levels(group, asked, counts)
+    except ValueError:  # all of them are contradicted
+        return []
+
+
+def _levels(group: Group, asked: Asked, counts: Sequence[int] | None = None) -> list[Level]:
+    found = sensitivity(group.values, levels=counts, **asked.options)
     levels = []
     columns = (found.n_corrupt, found.estimate, found.low, found.high, found.radius, found.premise_sd)
     for corrupt, estimate, low, high, radius, sd in zip(*columns, strict=True):

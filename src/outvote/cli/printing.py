@@ -24,13 +24,13 @@ from typing import Any
 from outvote import __version__
 from outvote.cli.answer import Asked, Progress, Value
 from outvote.cli.compare import Comparisons, shared_notes
-from outvote.cli.mean import Means
+from outvote.cli.mean import Level, Means
 from outvote.cli.monitor import Watched
 from outvote.cli.plan import Planned
 from outvote.cli.quantile import Quantiles
 from outvote.cli.suspects import Suspects
 from outvote.data.progress import unwatched
-from outvote.data.text import percent, rounded, share, spaced
+from outvote.data.text import percent, rounded, share, spaced, spaced_count
 from outvote.estimate.suspects import OUT
 
 Answer = Means | Quantiles | Comparisons | Planned | Suspects | Watched
@@ -47,7 +47,7 @@ _KINDS = {
 #: The columns of CSV if there is no suspect.
 _SUSPECT = ("file", "row", "value", "text", "score")
 #: Columns of a table that hold words.
-_WORDS = ("provenance", "vote")
+_WORDS = ("holds", "vote")
 #: The longest text of a cell in a table.
 _WIDEST = 40
 
@@ -116,7 +116,7 @@ def document(answer: Answer) -> dict[str, Any]:
     del body["asked"]
     for line in body.get("groups", ()):
         line.pop("found", None)
-    for name in ("groups", "sensitivity", "suspects"):
+    for name in ("groups", "sensitivity", "caution", "suspects"):
         for line in body.get(name, ()):
             line["group"] = dict(zip(body["by"], line["group"], strict=True))
     for line in body.get("comparisons", ()):
@@ -210,7 +210,7 @@ def _parts(answer: Answer) -> list[Any]:
 def _means(answer: Means) -> list[Any]:
     keys = answer.by
     title = f"mean of {clean(answer.value)}, {percent(answer.asked.confidence)} intervals"
-    table = _table([*keys, "rows", "plain", "robust", "low", "high", "provenance", "survives"], len(keys))
+    table = _table([*keys, "rows", "plain", "robust", "low", "high", "holds", "survives"], len(keys))
     for line in answer.groups:
         value = line.mean
         table.add_row(
@@ -219,29 +219,37 @@ def _means(answer: Means) -> list[Any]:
             rounded(line.plain, value.radius),
             _text(rounded(value.estimate, value.radius), "bold"),
             *_ends(value),
-            _grounds(value) if value.estimate is not None else "no answer",
+            _holds(value) if value.estimate is not None else "no answer",
             spaced(line.survives),
         )
     parts = [title, table]
     if answer.sensitivity:
-        heads = [*keys, "corrupt rows", "robust", "low", "high", "provenance"]
-        levels = _table(heads, len(keys))
-        for level in answer.sensitivity:
-            value = level.mean
-            levels.add_row(
-                *map(_label, level.group),
-                spaced(level.corrupt),
-                rounded(value.estimate, value.radius),
-                *_ends(value),
-                _grounds(value),
-            )
+        labels = [(*map(_label, level.group), spaced(level.corrupt)) for level in answer.sensitivity]
+        levels = _levels([*keys, "corrupt rows"], labels, answer.sensitivity, len(keys))
         parts += ["", "by the number of corrupt rows assumed", levels]
+    if answer.caution:
+        n_rows = answer.groups[0].n
+        labels = [(_of_rows(level.corrupt, n_rows),) for level in answer.caution]
+        parts += ["", _levels(["if so many are corrupt"], labels, answer.caution, 1)]
     return parts
+
+
+def _levels(heads: Sequence[str], labels: Sequence[Sequence[Any]], levels: Sequence[Level], left: int) -> Any:
+    """Return a table of means for several numbers of corrupt rows."""
+    table = _table([*heads, "robust", "low", "high", "holds"], left)
+    for label, level in zip(labels, levels, strict=True):
+        value = level.mean
+        table.add_row(*label, rounded(value.estimate, value.radius), *_ends(value), _holds(value))
+    return table
+
+
+def _of_rows(number: int, n_rows: int) -> str:
+    return f"{spaced_count(number, 'row')} ({100 * number / n_rows:.2g} %)" if number else "none"
 
 
 def _quantiles(answer: Quantiles) -> list[Any]:
     title = f"quantiles of {clean(answer.value)}, {percent(answer.asked.confidence)} intervals"
-    table = _table([*answer.by, "", "rows", "robust", "low", "high", "provenance", "survives"], len(answer.by) + 1)
+    table = _table([*answer.by, "", "rows", "robust", "low", "high", "holds", "survives"], len(answer.by) + 1)
     for line in answer.groups:
         value = line.quantile
         table.add_row(
@@ -250,7 +258,7 @@ def _quantiles(answer: Quantiles) -> list[Any]:
             spaced(line.n),
             _text(rounded(value.estimate, value.radius), "bold"),
             *_ends(value),
-            _grounds(value) if value.estimate is not None else "no answer",
+            _holds(value) if value.estimate is not None else "no answer",
             spaced(line.corrupt),
         )
     return [title, table]
@@ -266,7 +274,7 @@ def _comparisons(answer: Comparisons) -> list[Any]:
             f", {clean(name)} {clean(label or '')}" for name, label in zip(answer.segments, one.segment, strict=True)
         )
         what = f"{clean(metric_of(answer.value, asked))}: {' against '.join(sides)}{where}"
-        table = _table(("", "plain", "robust", "low", "high", "provenance"), 1)
+        table = _table(("", "plain", "robust", "low", "high", "holds"), 1)
         table.add_row(
             "difference of ratios"
             if asked.ratio
@@ -276,11 +284,11 @@ def _comparisons(answer: Comparisons) -> list[Any]:
             rounded(one.plain, one.difference.radius),
             _text(rounded(one.difference.estimate, one.difference.radius), "bold"),
             *_ends(one.difference),
-            _grounds(one.difference),
+            _holds(one.difference),
         )
         for name, value in (("relative lift", one.lift), ("probability of superiority", one.superiority)):
             if value is not None:
-                table.add_row(name, "", share(value.estimate), *map(share, (value.low, value.high)), _grounds(value))
+                table.add_row(name, "", share(value.estimate), *map(share, (value.low, value.high)), _holds(value))
         title = f"{what}, {percent(asked.confidence)} intervals"
         parts += [*([""] if parts else []), title, table, clean(one.sentence, None)]
     return parts
@@ -421,9 +429,9 @@ def _remarks(answer: Answer, *, hints: bool) -> Iterator[str]:
         )
 
 
-def _grounds(value: Value) -> str:
-    """Return what an interval rests on, in a few words."""
-    return value.provenance if value.premise_sd is None else f"if sd ≤ {value.premise_sd:.3g}"
+def _holds(value: Value) -> str:
+    """Return when an interval holds, in a few words."""
+    return value.provenance if value.premise_sd is None else f"if sd ≤ {spaced(float(f'{value.premise_sd:.3g}'))}"
 
 
 def _ends(value: Value) -> list[str]:

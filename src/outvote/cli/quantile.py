@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from outvote.cli.answer import Asked, Progress, Value, in_options, silent
+from outvote.cli.answer import Asked, Progress, Value, each_column, in_options, side_by_side, silent
 from outvote.data.columns import Columns, Label
 from outvote.estimate.quantile import quantile
 from outvote.estimate.shares import Shares
@@ -68,3 +68,13 @@ def quantiles(
             assert isinstance(corrupt, int)
             lines.append(replace(line, n=plan.n_rows, quantile=value, corrupt=corrupt))
     return Quantiles(asked, source, columns.name, columns.keys, lines)
+
+
+def quantiles_of_each(
+    columns: Columns, q: float | Sequence[float], asked: Asked, source: str, *, progress: Progress = silent
+) -> Quantiles:
+    """Estimate quantiles of each column of numbers."""
+    found: Quantiles = side_by_side(
+        [quantiles(one, q, asked, source, progress=progress) for one in each_column(columns)]
+    )
+    return found

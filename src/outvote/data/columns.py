@@ -15,8 +15,15 @@ from outvote.data.missing import NanPolicy
 
 #: Unreadable cells of which the text is kept.
 _KEPT = 1000
-#: A number with a comma in it.
-_COMMA = re.compile(r"\d,\d")
+#: What a cell that should be a number may hold instead, and what to do about it.
+_HINTS = (
+    (re.compile(r"\d\s*%$"), "a percentage: write 0.125 or 12.5 for 12.5 %"),
+    (
+        re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}"),
+        "a date: make it a number first, days since a start for instance",
+    ),
+    (re.compile(r"\d,\d"), "a comma: write 1250.75, or give --decimal , on the command line if it is the decimal sign"),
+)
 
 #: What a group is called: one label for each key, None where the cell is empty.
 Label = tuple[str | None, ...]
@@ -215,7 +222,7 @@ def refuse_text(name: str, file: str, row: int | str, text: str, count: int) -> 
     """Say which cell is not a number, and what to do about it."""
     others = f" (and {count - 1} more)" if count > 1 else ""
     raise ValueError(
-        f"{name!r} is not a number in row {row} of {file}: {_short(text)!r}{others}. Correct it{_comma(text)}, or take "
+        f"{name!r} is not a number in row {row} of {file}: {_short(text)!r}{others}. Correct it{_hint(text)}, or take "
         "nan_policy='corrupt', which counts such rows as corrupt"
     )
 
@@ -223,15 +230,16 @@ def refuse_text(name: str, file: str, row: int | str, text: str, count: int) -> 
 def refuse_all_text(name: str, text: str | None, source: str) -> None:
     """Say that a column holds no numbers at all."""
     there = "no value" if text is None else f"no number, {_short(text)!r} for instance,"
-    raise ValueError(f"column={name!r} has {there} in {source}: name a column of numbers{_comma(text or '')}")
+    raise ValueError(f"column={name!r} has {there} in {source}: name a column of numbers{_hint(text or '')}")
 
 
 def _short(text: str) -> str:
     return text if len(text) <= 40 else text[:39] + "…"
 
 
-def _comma(text: str) -> str:
-    return " (written with a point and without commas: 1250.75)" if _COMMA.search(text) else ""
+def _hint(text: str) -> str:
+    """Say what a cell may be, and what to do about it."""
+    return next((f" ({hint})" for pattern, hint in _HINTS if pattern.search(text)), "")
 
 
 def _grouped(keys: list[Any], n_rows: int) -> tuple[list[Label], NDArray[np.intp]]:

@@ -1,4 +1,4 @@
-"""Files of numbers: CSV, TSV, JSON lines, Parquet and Arrow, opened by DuckDB, with one policy for their cells.
+"""Files of numbers: CSV, TSV, JSON, Excel, Parquet and Arrow, opened by DuckDB, with one policy for their cells.
 
 A cell of a column of numbers may hold anything. Cells such as ``NA`` or ``n/a`` are missing, ``true`` and ``false`` are
 1 and 0. Any other text that is not a number is *unreadable*: it is counted and its place is known, so that callers can
@@ -22,6 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
+from outvote.data.conversion import check_reading, copied
 from outvote.data.csv_text import check_header, check_rows, dialect, first_cells, first_line
 
 #: Endings of names, and the kind of file they stand for; `.gz` or `.zst` may follow those of text.
@@ -32,6 +33,9 @@ KINDS = {
     ".tab": "tsv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".arrow": "arrow",
@@ -108,6 +112,8 @@ def _nearest_file(name: str) -> str:
 def _kind(file: str) -> str:
     *others, last = ["", *(suffix.lower() for suffix in Path(file).suffixes)]
     kind = KINDS.get(others[-1] if last in _PACKED and others else last)
+    if last == ".xls":
+        raise ValueError(f"{file!r} is an old Excel file: save it as .xlsx or .csv")
     if kind is None:
         raise ValueError(
             f"{file!r} is not a kind of file that outvote reads: its name must end in {', '.join(KINDS)} "
@@ -158,11 +164,19 @@ class Files:
         The most that DuckDB may use, such as "1GB"; beyond it, it writes to disk.
     stdin : binary file, optional
         What ``-`` stands for.
+    encoding : str, optional
+        Encoding of text files; UTF-8 by default.
+    decimal : {".", ","}
+        Decimal sign of CSV and TSV files; with a comma, points separate thousands.
+    sheet : str, optional
+        Name or number of the sheet of Excel files; the first by default.
 
     Attributes
     ----------
-    paths : list of str
+    given : list of str
         The files.
+    paths : list of str
+        The files that are read: the same, or copies of Excel files and of text that is not in UTF-8.
     kind : str
         Their kind, a value of `KINDS`.
     columns : dict of str
@@ -176,6 +190,9 @@ class Files:
         *,
         memory_limit: str | None = None,
         stdin: BinaryIO | None = None,
+        encoding: str | None = None,
+        decimal: str = ".",
+        sheet: str | None = None,
     ):
         if kind is not None and kind not in KINDS.values():
             raise ValueError(f"format={kind!r} is not one of {', '.join(dict.fromkeys(KINDS.values()))}")
@@ -193,6 +210,13 @@ class Files:
             else:
                 self.paths, self.kind = find_files(patterns, kind)
                 self._shown = {}
+            check_reading(self.kind, encoding, decimal, sheet)
+            self.given, self._decimal = self.paths, decimal
+            self.paths, self.kind = copied(
+                self.given, self.kind, self._folder.name, encoding=encoding, sheet=sheet
+            )  # fmt: skip
+            for copy, path in zip(self.paths, self.given, strict=True):
+                self._shown.setdefault(copy, self._shown.get(path, path))
             self._settings: dict[str, Any] = {"temp_directory": self._folder.name}
             if n_bytes is not None:
                 self._settings["memory_limit"] = memory_limit
@@ -256,7 +280,8 @@ class Files:
         if self.kind == "jsonl":
             kinds = ", ".join(f"{literal(text)}: 'VARCHAR'" for text in texts)
             columns = f", columns := {{{kinds}}}" if texts else ""
-            return f"read_json({name}, format := 'newline_delimited', hive_partitioning := false{columns})"
+            form = "auto" if ".json" in Path(path).suffixes else "newline_delimited"  # an array, perhaps
+            return f"read_json({name}, format := '{form}', hive_partitioning := false{columns})"
         if self.kind == "parquet":
             return f"read_parquet({name}, hive_partitioning := false)"
         view = f"outvote_arrow_{number}"
@@ -348,7 +373,10 @@ class Files:
         if self.kind == "jsonl" or kind == "VARCHAR" or kind.startswith("ENUM("):
             # Trimmed, it is not the column itself, which DuckDB would read as numbers, refusing all other text.
             text = f"trim({column}::VARCHAR)"
-            value = f"CASE lower({text}) WHEN 'true' THEN 1.0 WHEN 'false' THEN 0.0 ELSE TRY_CAST({text} AS DOUBLE) END"
+            written = text if self._decimal == "." else _with_point(text)
+            value = (
+                f"CASE lower({text}) WHEN 'true' THEN 1.0 WHEN 'false' THEN 0.0 ELSE TRY_CAST({written} AS DOUBLE) END"
+            )
             nothing = ", ".join(literal(one) for one in MISSING)
             return value, f"CASE WHEN {value} IS NULL AND lower({text}) NOT IN ({nothing}) THEN {text} END"
         raise TypeError(
@@ -403,7 +431,10 @@ def readable(error: Exception, source: str, kind: str = "") -> Exception:
     if isinstance(error, duckdb.OutOfMemoryException):
         return MemoryError(f"{source}: the memory_limit does not suffice, allow more or use fewer blocks ({told})")
     if kind in ("csv", "tsv") and ("sniffing" in told or "not utf-8" in told):
-        told = f"it is not text in UTF-8. If it is in Latin-1: iconv -f latin1 -t utf8 {source} > new.csv"
+        told = (
+            "it is not text in UTF-8. If it is in Latin-1: --encoding latin1 on the command line, or "
+            f"iconv -f latin1 -t utf8 {source} > new.csv"
+        )
     as_kind = f" as {kind}" if kind else ""
     failure = OSError if isinstance(error, (duckdb.IOException, OSError)) else ValueError
     return failure(f"{source} cannot be read{as_kind}: {_KIND_OF_ERROR.sub('', told)}")
@@ -418,6 +449,12 @@ def _row_ids(row_id: str | None, kinds: Mapping[str, str]) -> list[str]:
         text = f"trim({column}::VARCHAR)"
         column = f"CASE WHEN regexp_full_match({text}, '[+-]?[0-9]+') THEN {text} END"
     return [f"TRY_CAST({column} AS BIGINT) AS id", f"TRY_CAST({column} AS HUGEINT) AS given"]
+
+
+def _with_point(text: str) -> str:
+    """Write a number that has a decimal comma, and perhaps points between thousands, with a decimal point."""
+    pattern = r"[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?"
+    return f"CASE WHEN regexp_full_match({text}, '{pattern}') THEN replace(replace({text}, '.', ''), ',', '.') END"
 
 
 def _closed(connection: Any, folder: Any) -> None:
