@@ -110,7 +110,9 @@ def test_values_that_are_no_real_numbers_raise(call, name, x, found):
 
 @everywhere
 def test_none_raises(call, name):
-    expected = "give both, difference" if call is call_difference else f"{name} holds object values"
+    expected = (
+        "b is missing: difference takes two samples" if call is call_difference else f"{name} holds object values"
+    )
     with pytest.raises(TypeError, match=expected):
         call(None)
 

@@ -144,8 +144,42 @@ def test_a_covariate_of_the_user_is_taken_once():
     options = {"value": "revenue", "by": "variant", "covariate": "before", "coefficient": 0.5, "assume": KNOWN}
     sums = FRAME.groupby(["variant", "user"], as_index=False).agg({"revenue": "sum", "before": "first"})
     same(ov.difference(FRAME, unit="user", **options), ov.difference(sums, **options))
-    rows = FRAME.assign(before=np.where(FRAME.groupby("user").cumcount() == 0, FRAME["before"], 0.0))
-    same(ov.difference(rows, unit="user", **options), ov.difference(sums, **options))
+
+
+def test_a_user_with_two_covariates_is_corrupt_and_changes_nothing_else():
+    """Taken as a sign that covariates are to be added up, one such row would move the answer far from the truth."""
+    rng = np.random.default_rng(0)
+    variant, before = rng.choice(["A", "B"], 4000), rng.gamma(2.0, 10.0, 4000).round(2)
+    orders = np.where(variant == "B", 2, 1) + rng.binomial(1, 0.2, 4000)  # of which B has more
+    user = np.repeat(np.arange(4000), orders)
+    spent = ((before + rng.gamma(1.0, 4.0, 4000)) / orders)[user]  # for each user it does not depend on the variant
+    frame = pd.DataFrame({"user": user, "variant": variant[user], "before": before[user], "spent": spent})
+    options = {"value": "spent", "by": "variant", "unit": "user", "covariate": "before", "coefficient": 1.0}
+    options |= {"assume": ov.FiniteVariance(60.0), "contamination": 5}
+    clean = ov.difference(frame, **options).iloc[0]
+    several = np.flatnonzero(frame["user"].duplicated())
+    for policy in ("raise", "omit", "corrupt"):
+        changed = frame.copy()
+        changed.loc[several[0], "before"] += 1.0
+        found = ov.difference(changed, nan_policy=policy, **options).iloc[0]
+        assert found[["low", "high"]].to_numpy(float) == pytest.approx(clean[["low", "high"]].to_numpy(float), abs=0.2)
+        assert found["low"] < 0 < found["high"]
+    frame.loc[several, "before"] += 1.0
+    with pytest.raises(ValueError, match=r"covariate 'before' differs between the rows of the same user for .* users"):
+        ov.difference(frame, **options)
+
+
+def test_pairs_of_booleans_that_are_added_up_have_no_bounds():
+    rng = np.random.default_rng(1)
+    both = pd.DataFrame(
+        {"user": np.tile(np.arange(3000), 2), "arm": np.repeat([0, 1], 3000), "ok": rng.random(6000) < 0.3}
+    )
+    options = {"value": "ok", "by": "arm", "paired": "user", "contamination": 0.03}
+    assert "Holds if" not in ov.difference(both, **options)["note"][0]
+    more = pd.DataFrame({"user": np.repeat(np.arange(60), 10), "arm": 1, "ok": True})  # 2 % convert ten times more in b
+    found = ov.difference(pd.concat([both, more]), **options).iloc[0]
+    assert found["low"] < 0.2 < found["high"]
+    assert "Holds if" in found["note"]
 
 
 def test_users_in_both_variants_are_told():
@@ -238,8 +272,8 @@ def test_lines_without_an_answer_say_why():
 @pytest.mark.parametrize(
     ("options", "error", "told"),
     [
-        ({"value": None}, TypeError, "two samples, a and b, or a table"),
-        ({"by": None}, TypeError, "two samples, a and b, or a table"),
+        ({"value": None}, TypeError, "value is missing: difference takes two samples"),
+        ({"by": None}, TypeError, "by is missing: difference takes two samples"),
         ({"value": "revenu"}, ValueError, "value='revenu' is not a column: did you mean 'revenue'"),
         ({"ratio": "session"}, ValueError, "ratio='session' is not a column: did you mean 'sessions'"),
         ({"ratio": True}, TypeError, "ratio=True must be the name of one column"),

@@ -86,7 +86,7 @@ def compare(
 ) -> Comparisons:
     """Compare variants with a baseline, which is the smallest label by default, in each segment."""
     columns.check(asked.nan)
-    columns = columns.added_up(asked.covariate)
+    columns = columns.added_up(asked.covariate, asked.count)
     pairs, first, left_out = pairings(columns, asked, baseline)
     parts = len(pairs) if asked.simultaneous else 1
     bases: dict[Label, Side] = {}

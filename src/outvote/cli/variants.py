@@ -55,8 +55,10 @@ class Pairing:
 
     def contrast(self, asked: Asked, parts: int, *, shown: bool = False) -> Contrast:
         """Compare the two; `parts` comparisons hold at once."""
+        # Rows of users were checked before they were added up; what is NaN now is a user whose covariate is not one.
+        policy = "corrupt" if asked.unit is not None and asked.nan == "raise" else asked.nan
         request = Request.read(
-            asked.contamination, asked.confidence, vote="auto", votes=VoteName, n_samples=2, nan_policy=asked.nan
+            asked.contamination, asked.confidence, vote="auto", votes=VoteName, n_samples=2, nan_policy=policy
         )
         request = replace(request, terms=request.terms.shared(parts))
         arms = (self.baseline, self.other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -118,11 +118,10 @@ class Columns:
                     f"{file}): nan_policy='omit' leaves them out, nan_policy='corrupt' counts them as corrupt"
                 )
 
-    def added_up(self, once: str | None = None) -> Columns:
+    def added_up(self, once: str | None = None, allowed: Callable[[int], int] = lambda n_users: 0) -> Columns:
         """Add up the rows of each user in each group; one with NaN in a row has NaN. Without users all stays as it is.
 
-        The column `once` is taken once if it is the same in all rows of each user: then it speaks of the user, and not
-        of the rows, whose number the arms may have changed.
+        The column `once` is taken once, as `taken_once` says; of so many users of a group so many may be corrupt.
         """
         if self.owners is None:
             return self
@@ -138,7 +137,8 @@ class Columns:
             found = np.add.reduceat(mine, starts)
             if name == once:
                 least, most = np.minimum.reduceat(mine, starts), np.maximum.reduceat(mine, starts)
-                found = least if np.array_equal(least, most, equal_nan=True) else found
+                sizes = np.bincount(pairs // len(users))
+                found = taken_once(name, least, most, sum(map(allowed, sizes.tolist())))
             return np.where(bad, np.nan, found)
 
         return replace(
@@ -161,6 +161,27 @@ class Columns:
             Group(label, rows, self.values[rows])
             for label, rows in zip(self.labels, np.split(order, ends[:-1]), strict=True)
         ]
+
+
+def taken_once(name: str, least: NDArray[np.float64], most: NDArray[np.float64], n_allowed: int) -> NDArray[np.float64]:
+    """Return the covariate of each user, given the least and the largest value in the rows of each.
+
+    A covariate speaks of the user. Added up it would grow with the number of rows, which the variants may change. So a
+    user whose rows differ is a corrupt one, NaN; more of them than may be corrupt are refused.
+
+    Examples
+    --------
+    >>> taken_once("before", np.array([3.0, 4.0]), np.array([3.0, 5.0]), 1)
+    array([ 3., nan])
+    """
+    differ = least != most  # NaN differs from itself, too
+    n_differ = int(np.sum(differ & ~np.isnan(least)))
+    if n_differ > n_allowed:
+        raise ValueError(
+            f"covariate {name!r} differs between the rows of the same user for {n_differ} of {len(least)} users, and "
+            f"{n_allowed} may be corrupt: it needs one value for each user, the same in all rows of that user"
+        )
+    return np.where(differ, np.nan, least)
 
 
 def read_columns(

@@ -91,7 +91,8 @@ def adjusted(
                 "covariate without a coefficient holds rows out to fit it, which proves nothing against an adversary "
                 "who saw them: give coefficient=0.7, or rows of an earlier period, coefficient=(covariate, value)"
             )
-        folds = [_held_out(n) for n in sizes]
+        # The fold is drawn from all rows, so that those without a number do not choose it.
+        folds = [_held_out(len(table), one.where) for table, one in zip(tables, screened, strict=True)]
         fitted = np.concatenate([one.table[fold] for one, fold in zip(screened, folds, strict=True)])
         slope = fit_slope(fitted[:, 0], fitted[:, 1], share)
         kept = [np.delete(np.arange(n), fold) for n, fold in zip(sizes, folds, strict=True)]
@@ -155,9 +156,10 @@ def fit_slope(x: Floats, y: Floats, share: float) -> float:
     return slope if math.isfinite(slope) else 0.0
 
 
-def _held_out(n_rows: int) -> NDArray[np.intp]:
-    """Return the rows that are held out, by a permutation that depends on the number of rows alone."""
-    return np.random.default_rng([17, n_rows]).permutation(n_rows)[: min(n_rows // _ONE_IN, _MOST)]
+def _held_out(n_rows: int, left: NDArray[np.intp] | None) -> NDArray[np.intp]:
+    """Return which of the rows that are left are held out: those of a permutation for the number of all rows."""
+    fold = np.random.default_rng([17, n_rows]).permutation(n_rows)[: min(n_rows // _ONE_IN, _MOST)]
+    return fold if left is None else np.flatnonzero(np.isin(left, fold))
 
 
 def _pair(covariates: Any) -> tuple[Any, Any]:

@@ -155,8 +155,9 @@ max_contamination
     segments : str or sequence of str, optional
         For a table: columns each combination of whose values has lines of its own.
     unit : str, optional
-        For a table: the column of the users, whose rows are added up first. A covariate that is the same in all rows of
-        each user is taken once.
+        For a table: the column of the users, whose rows are added up first. `contamination` then counts users of each
+        variant: one with several corrupt rows is one, and a row with a wrong user makes two of them wrong. A covariate
+        is taken once; a user whose rows differ in it is corrupt.
 
     Returns
     -------
@@ -232,10 +233,10 @@ max_contamination
 def _check_table(value: Any, by: Any, given: Mapping[str, tuple[Any, Any]]) -> None:
     """Refuse what does not go with a table."""
     if value is None or by is None:
-        what = "value and by" if by is value else "value" if value is None else "by"
+        what = "b" if by is value else "value" if value is None else "by"
         raise TypeError(
-            f"{what} must name columns to compare the variants of a table, difference(frame, value=…, by=…); "
-            "to compare two samples, give both, difference(a, b)"
+            f"{what} is missing: difference takes two samples, difference(a, b), or a table, difference(frame, "
+            "value=…, by=…)"
         )
     for name, (one, default) in given.items():
         if one is not default and not (isinstance(one, str) and one == default):

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from outvote.contamination import Contamination
+from outvote.data.columns import taken_once
 from outvote.data.files import check_name
 from outvote.tables.engine import Engine, Query
 from outvote.tables.frames import EagerEngine, numbers_of
@@ -21,11 +23,12 @@ class Users(NamedTuple):
     number: str
 
 
-def added_up(engine: Engine, query: Query, unit: str, once: str | None = None) -> Users:
-    """Return a table with a row for each user in each group: the sums of his rows.
+def added_up(
+    engine: Engine, query: Query, unit: str, once: str | None = None, allowed: Contamination | None = None
+) -> Users:
+    """Return a table with a row for each user in each group: the sums of their rows.
 
-    A user with NaN in one row has NaN. The column `once` is taken once if it is the same in all rows of each user: then
-    it speaks of the user and not of the rows, whose number the arms may have changed.
+    A user with NaN in one row has NaN. The column `once` is taken once, as `taken_once` says.
     """
     import narwhals as nw
 
@@ -39,7 +42,9 @@ def added_up(engine: Engine, query: Query, unit: str, once: str | None = None) -
         values = numbers_of(sums[f"v{j}"])
         if name == once:
             least, most = (numbers_of(sums[f"{end}{j}"]) for end in ("low", "high"))
-            values = least if np.array_equal(least, most, equal_nan=True) else values
+            sizes = sums.group_by([f"k{i}" for i in range(len(query.by))]).agg(nw.len())["len"].to_list()
+            corrupt = 0 if allowed is None else sum(max(allowed.counts((n, n))) for n in sizes)
+            values = taken_once(name, least, most, corrupt)
         columns[name] = nw.new_series(name, np.where(bad, np.nan, values), nw.Float64(), backend=sums.implementation)
     users = sums["u"].to_numpy()
     if users.dtype.kind not in "iufb":

@@ -11,6 +11,7 @@ import numpy as np
 
 from outvote.assumptions import Bounded, Proportion
 from outvote.data.files import check_name
+from outvote.data.missing import NanPolicy
 from outvote.estimate.contrast import Contrast, contrast
 from outvote.estimate.request import Request
 from outvote.estimate.result import RobustEstimate
@@ -103,13 +104,14 @@ _Samples = dict[tuple[Any, ...], list[Any]]
 
 def compare_variants(engine: Engine, asked: Variants, request: Request) -> Any:
     """Return a table of the kind the data came in: a line for each other variant, and for each segment."""
-    found = _samples(engine, asked, request)
+    found, single = _samples(engine, asked, request)
     variants = sorted({label[0] for label in found}, key=sortable)
     baseline = _baseline(variants, asked)
     segments = sorted({label[1:] for label in found}, key=sortable)
     pairs = [(segment, variant) for segment in segments for variant in variants if (variant, *segment) in found]
     pairs = [(segment, variant) for segment, variant in pairs if variant != baseline]
-    assume = _known(engine, asked)
+    assume = _known(engine, asked, single=single)
+    request = replace(request, nan_policy=_policy(asked, request))
     if asked.simultaneous and pairs:
         request = replace(request, terms=request.terms.shared(len(pairs)))
     lines = []
@@ -121,27 +123,36 @@ def compare_variants(engine: Engine, asked: Variants, request: Request) -> Any:
     return engine.frame(columns, {"variant": asked.by, **_ANSWER})
 
 
-def _samples(engine: Engine, asked: Variants, request: Request) -> _Samples:
-    """Bring the rows of each group here, added up by user if asked for; of many rows of one column, summaries."""
+def _samples(engine: Engine, asked: Variants, request: Request) -> tuple[_Samples, bool]:
+    """Bring the rows of each group here, added up by user if asked for; of many rows of one column, summaries.
+
+    Also return whether every row is that of another user.
+    """
     query, unit = asked.query, asked.unit or asked.paired
     tallies = counted(engine, query, request, ids=engine.has_ids)
     if unit is not None:
-        users = added_up(engine, query, unit, once=asked.covariate)
+        users = added_up(engine, query, unit, asked.covariate, request.contamination or request.most)
         wanted = replace(query, columns=(*query.columns, users.number))
-        policy = "corrupt" if request.nan_policy == "raise" else request.nan_policy  # no NaN is left to refuse
-        here = in_memory(users.engine, wanted, policy)
+        here = in_memory(users.engine, wanted, _policy(asked, request))
         assert here is not None
-        return _columns(here[0])
+        n_users = sum(len(columns[-1]) for columns in _columns(here[0]).values()) + here[1]
+        return _columns(here[0]), n_users == sum(one.n_rows for one in tallies.values())
     if engine.in_memory and (here := in_memory(engine, query, request.nan_policy)) is not None:
-        return _columns(here[0])
+        return _columns(here[0]), True
     if len(query.columns) > 1:
-        return _columns(Gathered(engine.kept(query, list(tallies), omit=request.nan_policy == "omit"), {}))
-    known = asked.assume if isinstance(asked.assume, (tuple, list)) else [_known(engine, asked)]
+        return _columns(Gathered(engine.kept(query, list(tallies), omit=request.nan_policy == "omit"), {})), True
+    known = asked.assume if isinstance(asked.assume, (tuple, list)) else [_known(engine, asked, single=True)]
     fixed = bins_for((Proportion(),) if all(isinstance(one, Proportion) for one in known) else (None,))
     found: _Samples = {}
     for portion in gather(engine, query, tallies, request, fixed):
         found |= _columns(portion)
-    return found
+    return found, True
+
+
+def _policy(asked: Variants, request: Request) -> NanPolicy:
+    """Return what to do with NaN: where rows were added up, none that are refused are left, but corrupt users are."""
+    users = asked.unit is not None or asked.paired is not None
+    return "corrupt" if users and request.nan_policy == "raise" else request.nan_policy
 
 
 def _columns(found: Gathered) -> _Samples:
@@ -154,12 +165,17 @@ def _columns(found: Gathered) -> _Samples:
     return {key if isinstance(key, tuple) else (key,): columns for key, columns in each.items()}
 
 
-def _known(engine: Engine, asked: Variants) -> Any:
-    """Return what is known of the rows: what is declared; if nothing is, that booleans are 0 or 1."""
+def _known(engine: Engine, asked: Variants, *, single: bool) -> Any:
+    """Return what is known of the rows: what is declared; if nothing is, that booleans are 0 or 1.
+
+    Sums of the booleans of a user are not, so that nothing is known of pairs unless each user has a single row.
+    """
     plain = asked.ratio is None and asked.covariate is None and asked.unit is None
     if asked.assume is not None or not plain or not engine.is_boolean(asked.value):
         return asked.assume
-    return Proportion() if asked.paired is None else Bounded(-1.0, 1.0)
+    if asked.paired is None:
+        return Proportion()
+    return Bounded(-1.0, 1.0) if single else None
 
 
 def _baseline(variants: Sequence[Any], asked: Variants) -> Any:

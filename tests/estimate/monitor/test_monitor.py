@@ -335,6 +335,14 @@ class TestFiles:
             ov.Monitor.from_json(one.to_json())
         assert ov.Monitor.from_json(one.to_json(), contamination=allowed).interval == one.interval
 
+    @pytest.mark.parametrize("allowed", [0.05, 7, ov.Contamination.growth(adversary="adaptive")])
+    def test_what_was_declared_stays(self, allowed):
+        one = monitor(contamination=allowed).update(NORMAL[:500])
+        assert ov.Monitor.from_json(one.to_json()).interval == one.interval
+        assert ov.Monitor.from_json(one.to_json(), contamination=allowed).interval == one.interval
+        with pytest.raises(ValueError, match="contamination=0 is not what this Monitor was declared with"):
+            ov.Monitor.from_json(one.to_json(), contamination=0)
+
     @pytest.mark.parametrize(
         "damage",
         [
@@ -344,7 +352,7 @@ class TestFiles:
             lambda d: d["settings"].update(plan=-4),
             lambda d: d["settings"].update(assume={"name": "Nothing"}),
             lambda d: d["arms"][""].update(n_piloted=-1),
-            lambda d: d["arms"][""].update(pilot=[None]),
+            lambda d: d["arms"][""].update(pilot=["a"]),
             lambda d: d["arms"][""].update(sd=-1.0),
             lambda d: d["arms"][""].update(rows="{}"),
             lambda d: d.update(looks=[[1]]),
@@ -406,3 +414,30 @@ class TestText:
         one = monitor().update(NORMAL[:500])
         assert one.interval == one.result().interval
         assert len(one.looks) == 1
+
+
+def test_what_stands_in_corrupt_rows_does_not_say_where_the_evidence_begins():
+    rng = np.random.default_rng(2)
+    rows = np.where(rng.random(3000) < 0.3, rng.normal(size=3000), 0.0)
+    rows[:60] = 0.0
+    found = []
+    for first in ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (math.nan, 0.0, math.nan)):
+        rows[[5, 7, 9]] = first
+        watched = ov.Monitor(contamination=0.01, n_plan=3000, pilot=50, nan_policy="corrupt").update(rows)
+        arm = watched._arms[""]
+        found.append(arm.n_piloted + int(np.isnan(first).sum()))
+        assert arm.summary.n_rows - arm.summary.n_found_corrupt == 2950
+    assert found == [50, 50, 50]
+
+
+def test_a_pilot_with_missing_rows_is_saved_and_merged():
+    rows = np.r_[1.0, math.nan, 2.0]
+    one = ov.Monitor(contamination=0.2, n_plan=200, pilot=4, nan_policy="corrupt").update(rows)
+    again = ov.Monitor.from_json(one.to_json())
+    other = ov.Monitor(contamination=0.2, n_plan=200, pilot=4, nan_policy="corrupt").update(NORMAL[:100])
+    whole = ov.Monitor(contamination=0.2, n_plan=200, pilot=4, nan_policy="corrupt").update(np.r_[rows, NORMAL[:1]])
+    assert (again.n_rows, again._arms[""].pilot.tolist()[2]) == (one.n_rows, 2.0)
+    assert again.update(NORMAL[:1])._arms[""].sd == whole._arms[""].sd
+    merged = one.merge(other)
+    assert merged.n_rows == 103
+    assert merged.result().n_omitted == 0

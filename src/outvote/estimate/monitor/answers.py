@@ -50,10 +50,10 @@ def verdict(asked: Claim, low: float, high: float) -> bool | None:
 
 
 def e_value(settings: Settings, arms: Arms, asked: Claim) -> float:
-    """Return the e-value of a claim."""
+    """Return the e-value of a claim, under the premise of the interval."""
     if not all(arm.has_evidence for arm in arms.values()):
         return 0.0
-    weighed = _weighed(settings, arms, relative=False)
+    weighed, _ = _believed(settings, arms, relative=False)
     at, terms = asked.bound / weighed.unit, settings.terms
     if asked.subject == "mean":
         found = log_e_of_mean(weighed.samples[0], terms, at, asked.sign)
@@ -68,15 +68,21 @@ def estimated(settings: Settings, arms: Arms, *, relative: bool) -> RobustEstima
     """Estimate the mean of one arm, or the difference of two, the baseline first."""
     if not all(arm.has_evidence for arm in arms.values()):
         return _written(settings, arms, None, EvidenceInterval(-math.inf, math.inf, math.nan), relative=relative)
+    weighed, found = _believed(settings, arms, relative=relative)
+    if isinstance(settings.assume, Bounded) and len(arms) == 1:
+        low, high = max(found.low, settings.assume.low), min(found.high, settings.assume.high)
+        found = EvidenceInterval.between(low, high)
+    return _written(settings, arms, weighed, found, relative=relative)
+
+
+def _believed(settings: Settings, arms: Arms, *, relative: bool) -> tuple[Weighed, EvidenceInterval]:
+    """Return the rows with a premise that they do not contradict, and the interval."""
     weighed = _weighed(settings, arms, relative=relative)
     while (found := weighed.interval(None)).empty or _too_wide(weighed, found):
         if not weighed.conditional:
             raise contradiction(weighed)
         weighed = weighed.scaled_premise(2.0)  # a premise may be chosen after seeing the rows
-    if isinstance(settings.assume, Bounded) and len(arms) == 1:
-        low, high = max(found.low, settings.assume.low), min(found.high, settings.assume.high)
-        found = EvidenceInterval.between(low, high)
-    return _written(settings, arms, weighed, found, relative=relative)
+    return weighed, found
 
 
 def _too_wide(weighed: Weighed, found: EvidenceInterval) -> bool:

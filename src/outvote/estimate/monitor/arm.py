@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ class Arm:
     Parameters
     ----------
     n_pilot : int
-        How many of the first rows choose the sd that is the premise; 0 if something is declared.
+        How many of the first rows choose the sd that is the premise, and are not evidence; 0 if something is declared.
+        If their central rows are all equal, later rows choose it with them, and are evidence all the same: where the
+        evidence begins must not depend on what stands in the rows.
 
     Attributes
     ----------
@@ -35,9 +38,9 @@ class Arm:
     summary : RowSummary
         The rows that are evidence.
     pilot : ndarray
-        The first rows, as long as the premise is not chosen.
+        The first rows, as long as the premise is not chosen; NaN for those without a number.
     n_piloted : int
-        How many rows chose the premise, and are not evidence.
+        How many of the first rows are not evidence.
     """
 
     def __init__(self, n_pilot: int = 0):
@@ -55,7 +58,7 @@ class Arm:
     @property
     def n_rows(self) -> int:
         """How many rows there are, those of the pilot among them."""
-        return self.n_piloted + len(self.pilot) + self.summary.n_rows
+        return self.n_piloted + int(np.isfinite(self.pilot).sum()) + self.summary.n_rows
 
     @property
     def has_evidence(self) -> bool:
@@ -72,36 +75,29 @@ class Arm:
         if self.ready:
             self.summary.update(rows, nan_policy=nan_policy)
             return
-        values, n_bad = self._screened(rows.astype(np.float64, copy=False), nan_policy)
-        found = np.concatenate([self.pilot, values])
-        lacking = self._lacking(found, schedule)
-        if lacking is None:
-            self.pilot = found
-        else:
-            self.pilot, self.n_piloted = np.empty(0), lacking
-            self.sd = _premise(found[:lacking], schedule)
-            self.summary.update(found[lacking:])
+        values = rows.astype(np.float64, copy=False)
+        finite = np.isfinite(values)
+        if not finite.all() and nan_policy != "corrupt":
+            screen(values[:, None], nan_policy, 0, "rows")
+        self._begin(np.where(finite, values, np.nan), schedule)
+        n_bad = int((~finite).sum())
         if nan_policy == "corrupt":
             self.summary.n_found_corrupt += n_bad
         else:
             self.summary.n_omitted += n_bad
 
-    def _screened(self, values: Floats, nan_policy: NanPolicy) -> tuple[Floats, int]:
-        finite = np.isfinite(values)
-        if finite.all():
-            return values, 0
-        if nan_policy != "corrupt":
-            screen(values[:, None], nan_policy, 0, "rows")
-        return values[finite], int((~finite).sum())
-
-    def _lacking(self, found: Floats, schedule: Schedule) -> int | None:
-        """Return after how many rows the pilot is over: when the central ones differ; None if it goes on."""
+    def _begin(self, rows: Floats, schedule: Schedule) -> None:
+        """Add rows to the pilot, and end it if they suffice for a premise."""
+        self.pilot = np.concatenate([self.pilot, rows])
         n = self.n_pilot
-        while n <= len(found):
-            if n >= _LONGEST * self.n_pilot or _premise(found[:n], schedule) > 0:
-                return n
+        while n <= len(self.pilot):
+            sd = _premise(self.pilot[:n], schedule)
+            if sd > 0 or n >= _LONGEST * self.n_pilot:
+                first, rest = np.split(self.pilot, [self.n_pilot])
+                self.sd, self.pilot, self.n_piloted = sd, np.empty(0), int(np.isfinite(first).sum())
+                self.summary.update(rest[np.isfinite(rest)])
+                return
             n *= 2
-        return None
 
     def ordered(self, assume: Assumption | None) -> Ordered:
         """Return the rows that are evidence."""
@@ -116,19 +112,19 @@ class Arm:
             )
         if self.ready and not other.ready:
             self.summary.merge(other.summary)
-            self.summary.update(other.pilot)
+            self.summary.update(other.pilot[np.isfinite(other.pilot)])
             return
         if other.ready and not self.ready:
             kept, rest, self.pilot = self.pilot, self.summary, np.empty(0)
             self.sd, self.n_piloted, self.summary = other.sd, other.n_piloted, RowSummary(other.summary.bins)
             self.summary.merge(other.summary)
             self.summary.merge(rest)
-            self.summary.update(kept)
+            self.summary.update(kept[np.isfinite(kept)])
             return
         self.summary.merge(other.summary)
         self.n_piloted += other.n_piloted
         if len(other.pilot):
-            self.update(other.pilot, schedule, "raise")
+            self._begin(other.pilot, schedule)
 
     def shard(self) -> Arm:
         """Return an arm without rows that has the same premise and bins."""
@@ -140,7 +136,7 @@ class Arm:
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on later."""
         return {
-            "pilot": self.pilot.tolist(),
+            "pilot": [None if one != one else one for one in self.pilot.tolist()],
             "n_piloted": self.n_piloted,
             "sd": self.sd,
             "rows": self.summary.to_json(),
@@ -148,14 +144,11 @@ class Arm:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take what `state` returned."""
-        self.pilot = np.array([float(one) for one in state["pilot"]], dtype=np.float64)
+        given = [math.nan if one is None else float(one) for one in state["pilot"]]
+        self.pilot = np.array(given, dtype=np.float64)
         self.n_piloted, sd = int(state["n_piloted"]), state["sd"]
         self.sd = None if sd is None else float(sd)
-        if (
-            not np.isfinite(self.pilot).all()
-            or self.n_piloted < 0
-            or (self.sd is not None and not 0 <= self.sd < np.inf)
-        ):
+        if np.isinf(self.pilot).any() or self.n_piloted < 0 or (self.sd is not None and not 0 <= self.sd < np.inf):
             raise ValueError("pilot rows or premise are impossible")
         self.summary = RowSummary.from_json(state["rows"])
 
@@ -226,6 +219,9 @@ def new_arm(assume: Assumption | None, n_pilot: int) -> Arm:
 
 
 def _premise(pilot: Floats, schedule: Schedule) -> float:
-    """Read an sd off the rows of a pilot: a multiple of that of the central ones."""
+    """Read an sd off the rows of a pilot: a multiple of that of the central ones; 0 if there are too few numbers."""
+    pilot = pilot[np.isfinite(pilot)]
+    if len(pilot) < 2:
+        return 0.0
     count = min(schedule(len(pilot)), (len(pilot) - 1) // 2)
     return premise_factor(count / len(pilot)) * SortedRows(np.sort(pilot), count).central_sd()

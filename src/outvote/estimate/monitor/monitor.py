@@ -195,7 +195,8 @@ class Monitor:
     def e_value(self, claim: str | None = None) -> float:
         """Return how strongly the rows speak for a claim: if it is false, an e-value of e has probability 1/e at most.
 
-        That holds over all looks together. By default the claim is the monitor's own.
+        That holds over all looks together, and if nothing was declared, under the premise that the interval prints. By
+        default the claim is the monitor's own; one on a lift also says that the mean of the baseline is positive.
         """
         asked = self._claim(claim)
         names = self._compared(None, asked.subject == "lift")

@@ -19,7 +19,7 @@ from outvote.assumptions import (
     Symmetric,
     one_assumption,
 )
-from outvote.contamination import Contamination
+from outvote.contamination import Contamination, Growth
 from outvote.data.arguments import check_choice, is_whole, log_delta_of
 from outvote.data.missing import NanPolicy
 from outvote.estimate.claim import Claim
@@ -129,7 +129,11 @@ class Settings:
             fields = {field.name: getattr(assume, field.name) for field in dataclasses.fields(assume) if field.init}
             assume = {"name": type(assume).__name__, **{key: one for key, one in fields.items() if one is not None}}
         amount = self.schedule.amount
-        written = amount if isinstance(amount, (int, float)) else str(amount) if isinstance(amount, Fraction) else None
+        written: Any = amount if isinstance(amount, (int, float)) else None
+        if isinstance(amount, Fraction):
+            written = str(amount)
+        elif isinstance(amount, Growth):
+            written = {"constant": str(amount.constant), "exponent": str(amount.exponent)}
         others = ("confidence", "plan", "claim", "baseline", "pilot", "nan_policy")
         return {
             "assume": assume,
@@ -146,19 +150,24 @@ class Settings:
             fields = dict(given["assume"])
             assume = _ASSUMPTIONS[fields.pop("name")](**fields)
         amount = given["contamination"]
-        if contamination is None:
-            if amount is None:
-                raise Contaminated(
-                    "this Monitor was given a function as its contamination: give it again, contamination="
-                )
+        if amount is None and contamination is None:
+            raise Contaminated("this Monitor was given a function as its contamination: give it again, contamination=")
+        if amount is not None:
+            if isinstance(amount, dict):
+                amount = Growth(Fraction(amount["constant"]), Fraction(amount["exponent"]))
             amount = Fraction(amount) if isinstance(amount, str) else amount
-            contamination = Contamination(amount, given["adversary"])
+            saved = Contamination(amount, given["adversary"])
+            if contamination is not None and Schedule.of(contamination) != Schedule.of(saved):
+                raise Contaminated(
+                    f"contamination={contamination!r} is not what this Monitor was declared with, {saved}: leave it out"
+                )
+            contamination = saved
         others = (given[name] for name in ("claim", "baseline", "pilot", "nan_policy"))
         return cls.read(assume, contamination, given["confidence"], given["plan"], *others)
 
 
 class Contaminated(TypeError):
-    """A monitor cannot be read without its contamination."""
+    """A monitor cannot be read without its contamination, nor with another."""
 
 
 def _read_plan(n_plan: Any) -> int | dict[str, int]:

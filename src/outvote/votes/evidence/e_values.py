@@ -92,18 +92,12 @@ def log_e_of_difference(
 ) -> float:
     """Return the logarithm of the e-value of "mean(b) - mean(a) is above the value" (sign 1), or below it.
 
-    With `lift` that of "mean(b)/mean(a) - 1 is above it", for a positive mean(a): of mean(b) - (1 + lift)·mean(a) > 0.
+    With `lift` that of "mean(b)/mean(a) - 1 is above it", for a positive mean(a): see `_log_e_of_lift`.
     """
-    if isinstance(a.rows, Tally) and isinstance(b.rows, Tally):
-        at, relative = (value, False) if lift is None else (lift, True)
-        return log_evidence_of_rates(a.rows, b.rows, terms, (a.size, b.size), at, sign, relative=relative)
     if lift is not None:
-        times = 1 + lift
-        if times <= 0:
-            return -math.inf
-        known = None if a.assume is None else a.assume.scaled(times)
-        turned = replace(a, rows=a.rows.scaled(times), assume=known, sd=a.sd * times)
-        return log_e_of_difference(turned, b, terms, 0.0, sign)
+        return _log_e_of_lift(a, b, terms, lift, sign)
+    if isinstance(a.rows, Tally) and isinstance(b.rows, Tally):
+        return log_evidence_of_rates(a.rows, b.rows, terms, (a.size, b.size), value, sign)
     if any(one.rows.n_values <= one.rows.droppable for one in (a, b)):
         return -math.inf
     if isinstance(a.assume, Bounded) and isinstance(b.assume, Bounded):
@@ -129,6 +123,29 @@ def log_e_of_difference(
         if found + share < level:
             break
     return best
+
+
+def _log_e_of_lift(a: Sample, b: Sample, terms: Terms, lift: float, sign: int) -> float:
+    """Return the logarithm of the e-value of "mean(a) is positive, and mean(b)/mean(a) - 1 above the lift", or below.
+
+    If mean(a) is positive, the second part says that mean(b) - (1 + lift)·mean(a) is positive. The claim is false if
+    one of its parts is, so its e-value is the smaller one of both.
+    """
+    times = 1 + lift
+    if isinstance(a.rows, Tally) and isinstance(b.rows, Tally):
+        if times > 0:
+            return log_evidence_of_rates(a.rows, b.rows, terms, (a.size, b.size), lift, sign, relative=True)
+        if sign < 0:
+            return -math.inf  # no share is less than nothing
+        return math.inf if times < 0 else log_e_of_mean(b, terms, 0.0, 1)
+    if times <= 0:
+        return -math.inf
+    known = None if a.assume is None else a.assume.scaled(times)
+    turned = replace(a, rows=a.rows.scaled(times), assume=known, sd=a.sd * times)
+    found = log_e_of_difference(turned, b, terms, 0.0, sign)
+    if isinstance(a.assume, Bounded) and a.assume.low >= 0:
+        return found
+    return min(found, log_e_of_mean(a, terms, 0.0, 1))
 
 
 def _left_at(a: Sample, terms: Terms, level: float) -> EvidenceInterval:

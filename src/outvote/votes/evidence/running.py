@@ -218,10 +218,14 @@ def least_over_cells(logs: Callable[[Floats, Floats], Floats], ends: Floats) -> 
     >>> -0.02 <= least_over_cells(distance, np.array([0.0, 1.0])) <= 0
     True
     """
+
+    def at(low: Floats, high: Floats) -> Floats:  # what cannot be told is no evidence
+        return np.nan_to_num(logs(low, high), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+
     low, high, best = ends[:-1], ends[1:], math.inf
     while len(low):
-        best = min(best, float(logs(low, low).min()), float(logs(high, high).min()))
-        bound = logs(low, high)
+        best = min(best, float(at(low, low).min()), float(at(high, high).min()))
+        bound = at(low, high)
         left = (bound < best - _TOLERANCE) & (high - low > 1e-14 * np.maximum(np.abs(low), np.abs(high)))
         cuts = low[left, None] + (high - low)[left, None] * np.linspace(0.0, 1.0, _PARTS + 1)
         low, high = cuts[:, :-1].ravel(), cuts[:, 1:].ravel()

@@ -32,6 +32,8 @@ _ALONE = 0.1
 _LARGEST_RATIO = 1e9
 #: Ratios come in cells whose ends have this ratio.
 _RATIO_CELL = 2 ** (1 / 8)
+#: Of the probability of an error of a ratio, this share is for stakes that do not depend on the ratio.
+_FIXED = 0.1
 #: Ends are found to this share of a standard error.
 _PRECISION = 1e-4
 
@@ -153,11 +155,16 @@ def running_rates(
 
 
 def _end(a: Tally, b: Tally, price: float, plan: tuple[float, float], *, relative: bool) -> float:
-    """Return the lower end of p_b - p_a, or of p_b/p_a - 1."""
+    """Return the lower end of p_b - p_a, or of p_b/p_a - 1.
+
+    A ratio is ruled out by evidence whose stakes are those for equal shares, or by that with stakes for its cell. Each
+    has its share of the probability of an error.
+    """
     joint = _Joint(a, b, plan, price, relative=relative)
+    fixed, own = (price - math.log(_FIXED), price - math.log1p(-_FIXED)) if relative else (price, price)
 
     def excess(value: float) -> float:  # ratios come as logarithms
-        found = joint.least(math.exp(value) if relative else value) - price
+        found = joint.least(math.exp(value) if relative else value) - fixed
         return min(max(found, -1e6), 1e6)
 
     shares = [min(max(one.share, 0.5 / one.n_rows), 1 - 0.5 / one.n_rows) for one in (a, b)]
@@ -171,7 +178,7 @@ def _end(a: Tally, b: Tally, price: float, plan: tuple[float, float], *, relativ
     low, step = middle - 4 * error, 4 * error
     while (above := excess(max(low, bottom))) < 0:
         if low <= bottom:
-            return -1.0
+            return -1.0  # not even the smallest ratio is ruled out
         low, step = low - step, 2 * step
     low, high = max(low, bottom), max(low, bottom) + step
     while (below := excess(min(high, top))) >= 0 and high < top:
@@ -179,7 +186,7 @@ def _end(a: Tally, b: Tally, price: float, plan: tuple[float, float], *, relativ
     found = min(high, top) if below >= 0 else falling_root(excess, low, high, above, below, _PRECISION * error)[0]
     if not relative:
         return found
-    return math.expm1(_through_cells(lambda ratio: _Joint(a, b, plan, price, relative=True, ratio=ratio), found, price))
+    return math.expm1(_through_cells(lambda ratio: _Joint(a, b, plan, price, relative=True, ratio=ratio), found, own))
 
 
 def _through_cells(joint: Callable[[float], _Joint], start: float, price: float) -> float:
