@@ -24,6 +24,7 @@ from outvote.votes.evidence import (
 from outvote.votes.evidence.bins import least_sum_of_kinds
 from outvote.votes.evidence.factors import VarianceFactor, variance_factors
 from outvote.votes.evidence.grid import tallies_of_columns
+from outvote.votes.evidence.joint import Joint, pairs_of_factors
 from outvote.votes.evidence.scale import STAKES
 
 numba = pytest.importorskip("numba")
@@ -142,6 +143,26 @@ def test_levels_at_once_equal_each_by_itself(law):
         assert found.sd == sd
     with using(None):
         assert premise_levels(rows, counts, sds, TERMS) == [None] * 6
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("ratio", [None, 1.5])
+@pytest.mark.parametrize(("a", "b"), [("normal", "skewed"), ("gross", "normal"), ("lattice", "far left")])
+def test_evidence_of_two_samples_equals_numpy(a, b, ratio, adaptive):
+    pairs = pairs_of_factors((400, 400), (1.0, 2.0), 4.4, main_only=False)
+    for dropped in (0, 3, 40):
+        sides = [rows_of(law, dropped, "bins") for law in (a, b)]
+        sides = [BinnedRows(one.bins, dropped, adaptive=adaptive) for one in sides]
+        for bottom, top in ((-0.3, -0.3), (-math.inf, 0.2), (-1.0, -0.2)):
+            turned = -1 if ratio is None else 1
+            given = (sides[0].mirrored if turned < 0 else sides[0], sides[1], pairs, (0.2, 0.5), dropped, turned, ratio)
+            plain, fast = twice(lambda given=given, low=bottom, high=top: Joint(*given).least(low, high))
+            assert fast == pytest.approx(plain, rel=1e-11, abs=1e-9)
+            with using(compiled):
+                at_once = Joint(*given)
+                assert at_once.least(bottom, top) == fast
+                if a == "normal":  # bins that reach far cost too much, and are looked at one by one
+                    assert "_of_a" not in vars(at_once)
 
 
 @pytest.mark.parametrize("equal", [False, True])

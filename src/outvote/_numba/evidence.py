@@ -236,6 +236,32 @@ def least_of_pieces(values: Floats, weights: Floats, n_dropped: float) -> float:
 
 
 @jit
+def parts_at_means(bins: Any, factor: Any, means: Floats, totals: Floats, starts: Any, pieces: Floats) -> None:
+    """Do what `parts_of_bins` does for each of several means, one after the other; also write where each begins."""
+    starts[0] = 0
+    for i in range(len(means)):
+        totals[i], found = parts_of_bins(bins, factor, means[i], means[i], pieces[:, starts[i] :])
+        starts[i + 1] = starts[i] + found
+
+
+@jit
+def least_of_both(
+    bins: Any, factor: Any, lows: Floats, highs: Floats, others: Any, n_dropped: float, found: Floats
+) -> None:
+    """Write the sum of all logarithms of two samples without the largest ones, for each of several means.
+
+    Of the other sample come totals, values, how many rows have each, and where those of each mean begin.
+    """
+    totals, values, weights, starts = others
+    pieces = np.empty((2, 2 * len(bins[0]) + len(values)))
+    for i in range(len(lows)):
+        n = starts[i + 1] - starts[i]
+        pieces[0, :n], pieces[1, :n] = values[starts[i] : starts[i + 1]], weights[starts[i] : starts[i + 1]]
+        total, more = parts_of_bins(bins, factor, lows[i], highs[i], pieces[:, n:])
+        found[i] = totals[i] + total + least_of_pieces(pieces[0, : n + more], pieces[1, : n + more], n_dropped)
+
+
+@jit
 def _log_mean(logs: Floats) -> float:
     largest = logs.max()
     if not math.isfinite(largest):

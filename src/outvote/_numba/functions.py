@@ -6,7 +6,9 @@ Each has a numpy form elsewhere that gives the same numbers. With ``NUMBA_DISABL
 from outvote._numba.bins import count_columns, count_in_bins
 from outvote._numba.ends import cells_end, ends_of_groups, ends_of_levels
 from outvote._numba.evidence import (
+    least_of_both,
     least_of_pieces,
+    parts_at_means,
     parts_of_bins,
     product_of_bins,
     product_of_rows,
@@ -65,6 +67,7 @@ __all__ = [
     "hinge_slopes",
     "histograms",
     "leading_bits",
+    "least_of_both",
     "least_of_pieces",
     "logistic_pairs",
     "logistic_pairs_of",
@@ -72,6 +75,7 @@ __all__ = [
     "metric_pairs",
     "metric_pulls",
     "narrow_scores",
+    "parts_at_means",
     "parts_of_bins",
     "product_of_bins",
     "product_of_rows",

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote import _numba
 from outvote.cli.answer import Asked
 from outvote.cli.compare import Comparison, by_blocks, by_evidence
 from outvote.cli.mean import MeanLine, means
@@ -25,6 +26,7 @@ from outvote.data.columns import Columns, Group, Label
 from outvote.data.writing import write_text
 from outvote.estimate.curve import Side, curve
 from outvote.estimate.mean import mean, vote_of_blocks
+from outvote.estimate.ordered import MANY_ROWS
 from outvote.estimate.result import RobustEstimate
 from outvote.plotting.pages import embedded, fill
 
@@ -32,6 +34,8 @@ from outvote.plotting.pages import embedded, fill
 MOST_GROUPS = 12
 #: Numbers of suspect rows, and of deciding rows for each comparison, that are listed.
 _SUSPECTS, _DECIDING = 10, 5
+#: Seconds that numpy takes to compare two variants whose rows are counted in bins.
+_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,9 @@ def _differences(
             f"--by {columns.keys[0]} has {len(pairs) + 1} values, but a report shows at most {MOST_GROUPS}: "
             "outvote mean --by lists them all"
         )
+    if asked.evidence:  # before the first of some ten thousand products, not after a second of them
+        long = [all(len(arm.values) >= MANY_ROWS for arm in (pair.baseline, pair.other)) for pair in pairs]
+        _numba.compiled(_SECONDS * sum(long))
     parts, found = len(pairs) if asked.simultaneous else 1, []
     bases: dict[Label, Side] = {}
     for pair in pairs:

@@ -12,7 +12,7 @@ import numpy as np
 from outvote import _numba
 from outvote.votes.evidence.bins import LITTLE, LITTLE_LOST, Bins, least_sum_of_kinds, two_kinds
 from outvote.votes.evidence.factors import Factor, Floats, VarianceFactor
-from outvote.votes.evidence.rows import LogParts, SortedRows
+from outvote.votes.evidence.rows import LogParts, PartsAtMeans, SortedRows
 from outvote.votes.evidence.scale import STAKES, log_mean
 
 #: Seconds that numpy takes for a product.
@@ -115,6 +115,27 @@ class BinnedRows(SortedRows):
         norm = factor.norm
         values, weights = two_kinds(sums - norm * outer.count, least - norm, most - norm, outer.count)
         return LogParts(total, values, weights)
+
+    def parts_at(self, factor: Factor, means: Floats) -> PartsAtMeans | None:
+        """Return what `log_parts` does for each of several means by a compiled function; None if there is none."""
+        function = self._compiled(factor, "parts_at_means")
+        if function is None:
+            return None
+        pieces = np.empty((2, 2 * len(self.bins.count) * len(means)))
+        totals, starts = np.empty(len(means)), np.empty(len(means) + 1, dtype=np.int64)
+        function(means, totals, starts, pieces)
+        return PartsAtMeans(totals, pieces[0, : starts[-1]], pieces[1, : starts[-1]], starts)
+
+    def least_with(
+        self, factor: Factor, lows: Floats, highs: Floats, others: PartsAtMeans, n_dropped: int
+    ) -> Floats | None:
+        """Return the sums of logarithms with those of another sample, without the largest, in the same way."""
+        function = self._compiled(factor, "least_of_both")
+        if function is None:
+            return None
+        found = np.empty(len(lows))
+        function(lows, highs, tuple(others), float(n_dropped), found)
+        return found
 
     def _compiled(self, factor: Factor, name: str = "product_of_bins") -> Callable[..., Any] | None:
         functions = _numba.compiled(_SECONDS)

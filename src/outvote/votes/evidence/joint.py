@@ -20,7 +20,7 @@ import numpy as np
 
 from outvote.votes.evidence.ends import first_step, moved_up, search_end
 from outvote.votes.evidence.factors import Floats, VarianceFactor
-from outvote.votes.evidence.rows import LogParts, SortedRows
+from outvote.votes.evidence.rows import LogParts, PartsAtMeans, SortedRows
 
 #: Pairs of factors: stake in units of Λ/n, λτ, weight. The first is the main one.
 _PAIRS = ((1.1, 0.95, 0.5), (1.0, 0.3, 0.125), (1.0, 0.1, 0.125), (1.0, 0.03, 0.125), (0.8, 0.012, 0.125))
@@ -113,9 +113,8 @@ class Joint:
         """Return a lower bound on the log evidence against all values from bottom to top, whatever mean(a) is."""
         logs = []
         means = self._means_of_a
-        for pair, of_a in zip(self.pairs, self._of_a, strict=True):
-            at = zip(means.tolist(), of_a, strict=True)
-            values = np.array([self._product(pair, u, bottom, top, known) for u, known in at])
+        for p, pair in enumerate(self.pairs):
+            values = self._products(p, bottom, top)
             least = np.minimum(values[:-1], values[1:]) - self._bend(pair) * np.diff(means) ** 2 / 4
             logs.append(least + math.log(pair[0].weight))
         return float(np.min(logs[0] if len(logs) == 1 else np.logaddexp.reduce(np.array(logs), axis=0)))
@@ -161,18 +160,43 @@ class Joint:
             return LogParts(self.a.log_product(f, at, at, (low, high)), np.empty(0))
         return self.a.log_parts(f, at, at, (low, high))
 
+    @cached_property
+    def _at_once(self) -> list[PartsAtMeans | None]:
+        """The same for all means of a by a compiled function, if rows of both may be dropped; None if there is none."""
+        if self.together is None:
+            return [None for _ in self.pairs]
+        return [self.a.parts_at(f, self.turned * self._means_of_a) for f, _ in self.pairs]
+
+    def _products(self, p: int, bottom: float, top: float) -> Floats:
+        """Return the log evidence of a pair of factors for all means of a."""
+        pair, means, of_a = self.pairs[p], self._means_of_a, self._at_once[p]
+        found = None
+        if of_a is not None and self.together is not None:
+            if self.ratio is None:
+                lows, highs = bottom - self.turned * means, top - self.turned * means
+            else:
+                lows, highs = bottom * means, top * means
+            found = self.b.least_with(pair[1], lows, highs, of_a, self.together)
+        if found is None:
+            at = zip(means.tolist(), self._of_a[p], strict=True)
+            return np.array([self._product(pair, u, bottom, top, known) for u, known in at])
+        return found + self._paid(pair)
+
+    def _paid(self, pair: Pair) -> float:
+        """Return what an adversary who saw the rows is paid."""
+        if not self.a.adaptive or self.together is None:
+            return 0.0
+        n_corrupt = self.together + self.a.n_found + self.b.n_found
+        return n_corrupt * min(one.least - one.norm for one in pair)
+
     def _product(self, pair: Pair, u: float, bottom: float, top: float, of_a: LogParts) -> float:
         """Return the log evidence of one pair of factors if mean(a) is u."""
-        f, g = pair
+        _, g = pair
         (low, high), window = self._means_of_b(u, u, bottom, top), self._means_of_b(*self.span, bottom, top)
         if self.together is None:
             return of_a.total + self.b.log_product(g, low, high, window)
         parts = of_a | self.b.log_parts(g, low, high, window)
-        total = parts.total + parts.least(self.together)
-        if self.a.adaptive:
-            n_corrupt = self.together + self.a.n_found + self.b.n_found
-            total += n_corrupt * min(f.least - f.norm, g.least - g.norm)
-        return total
+        return parts.total + parts.least(self.together) + self._paid(pair)
 
     def _means_of_b(self, first: float, last: float, bottom: float, top: float) -> tuple[float, float]:
         """Return the ends of mean(b), for means of a from `first` to `last` and values from `bottom` to `top`."""

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from outvote import _numba
 from outvote.votes.evidence.bins import least_sum_of_kinds
@@ -60,6 +61,15 @@ class LogParts(NamedTuple):
                 [np.ones(len(one.values)) if one.weights is None else one.weights for one in (self, other)]
             )
         return LogParts(self.total + other.total, np.concatenate([self.values, other.values]), weights)
+
+
+class PartsAtMeans(NamedTuple):
+    """Logarithms of factors for several means, all above 0: as `LogParts`, and where those of each mean begin."""
+
+    totals: Floats
+    values: Floats
+    weights: Floats
+    starts: NDArray[np.int64]
 
 
 def least_sum(logs: Floats, n_dropped: int) -> float:
@@ -220,6 +230,16 @@ class SortedRows:
     def _for_ends(self) -> tuple[Any, ...]:
         """What the compiled function takes of the rows."""
         return True, self.values, self.droppable, _NO_BINS, _NOTHING, _NO_LIMITS
+
+    def parts_at(self, factor: Factor, means: Floats) -> PartsAtMeans | None:
+        """Return what `log_parts` does for each of several means by a compiled function; None if there is none."""
+        return None
+
+    def least_with(
+        self, factor: Factor, lows: Floats, highs: Floats, others: PartsAtMeans, n_dropped: int
+    ) -> Floats | None:
+        """Return the sums of logarithms with those of another sample, without the largest, in the same way."""
+        return None
 
     def log_parts(self, factor: Factor, low: float, high: float, window: tuple[float, float] | None = None) -> LogParts:
         """Return the sum of the logarithms of the factors that are never dropped, and the logarithms of the others."""
