@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -246,15 +246,20 @@ def variance_factors(n_rows: float, price: float, *, adaptive: bool) -> list[Var
     adaptive : bool
         Whether whoever corrupted the rows had seen them.
     """
+    return list(_variance_factors(n_rows, price, adaptive))
+
+
+@lru_cache(maxsize=128)  # columns, levels and groups mostly have as many rows
+def _variance_factors(n_rows: float, price: float, adaptive: bool) -> tuple[VarianceFactor, ...]:
     unit = math.sqrt(2 * price / n_rows)
     main = VarianceFactor(_MAIN[0] * unit, _MAIN[1] / unit)
     depths = [depth for depth in (_ADAPTIVE_DEPTHS if adaptive else _DEPTHS) if depth < main.depth / 1.6]
     main = replace(main, rate=min(main.rate, 1.8 / main.depth))
     if not depths:
-        return [main]
+        return (main,)
     each = 1 / (len(depths) + 1) if adaptive else _SHARE / len(depths)
     others = [VarianceFactor(min(unit, 1.8 / depth), depth, each) for depth in depths]
-    return [replace(main, weight=1 - each * len(depths)), *others]
+    return (replace(main, weight=1 - each * len(depths)), *others)
 
 
 def sturdy_factors(n_rows: float, price: float) -> list[VarianceFactor]:
