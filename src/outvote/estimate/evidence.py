@@ -282,7 +282,7 @@ def _mean_of_column(
         found = replace(found, low=max(found.low, assume.low), high=min(found.high, assume.high))
     if not math.isfinite(found.estimate):
         found = EvidenceInterval(found.low, found.high, rows.central_mean(), found.sd)
-    if not found.empty:  # one end alone may leave out the estimate of both
+    if not found.empty and not found.low <= found.estimate <= found.high:  # that of both ends, outside of one
         found = replace(found, estimate=min(max(found.estimate, found.low), found.high))
     shown = ordered.picture(found.low, found.high) if picture else None
     return _Found(found, provenance, plain, vote, note, shown)  # type: ignore[arg-type]

@@ -115,6 +115,15 @@ class Ordered:
 
     def size(self, n_dropped: int) -> float:
         """Return a power of two near the size of the rows that are not dropped, if that is extreme; else 1."""
+        if n_dropped not in self._sizes:
+            self._sizes[n_dropped] = self._size(n_dropped)
+        return self._sizes[n_dropped]
+
+    @cached_property
+    def _sizes(self) -> dict[int, float]:
+        return {}
+
+    def _size(self, n_dropped: int) -> float:
         n = self.n_rows - self.n_found
         if n <= 2 * n_dropped:
             return 1.0

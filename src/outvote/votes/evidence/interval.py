@@ -202,7 +202,8 @@ def premise_levels(
     """Return what `premise_interval` does for several numbers of corrupt rows, each with its sd; None if not here."""
     main = variance_factors(rows.n_rows, terms.price, adaptive=False)[0]
     ends = rows.compiled_ends(counts, sds, main, _prices(terms, 1 - FROM_BELOW), (ROUGHLY, PRECISION))
-    found = [replace(EvidenceInterval.between(*pair), sd=sd) for pair, sd in zip(ends.tolist(), sds, strict=True)]
+    pairs = zip(ends.tolist(), sds, strict=True)
+    found = [EvidenceInterval(low, high, low / 2 + high / 2, sd) for (low, high), sd in pairs]
     return [None if math.isnan(one.high - one.low) else one for one in found]
 
 
