@@ -188,7 +188,7 @@ def test_tables_keep_their_names_and_missing_values(frame):
 
 def test_column_names_become_strings_and_must_be_unique():
     assert read(pd.DataFrame(np.eye(2)), "x").names == ("0", "1")
-    with pytest.raises(ValueError, match="unique column names"):
+    with pytest.raises(ValueError, match="two columns of the same name"):
         read(pd.DataFrame(np.eye(2), columns=["a", "a"]), "x")
 
 

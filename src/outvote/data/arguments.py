@@ -12,6 +12,8 @@ import numpy as np
 
 #: The largest number of rows or blocks; floats count every number up to here.
 MOST = 2**53
+#: Below it the logarithm of 1 - confidence has no digits left.
+_LEAST_CONFIDENCE = 1e-6
 
 
 def check_choice(name: str, value: object, choices: object) -> None:
@@ -74,6 +76,8 @@ def real(name: str, value: object, what: str = "a number") -> float:
 
 def _probability(name: str, value: object) -> float:
     number = real(name, value, "a number strictly between 0 and 1")
+    if name == "confidence" and 0 < number < _LEAST_CONFIDENCE:
+        raise ValueError(f"{name}={value!r} says nothing: give at least {_LEAST_CONFIDENCE}, 0.95 for instance")
     if not 0 < number < 1:
         usual = 0.95 if name == "confidence" else 0.05
         hint = f": did you mean {number / 100}?" if name == "confidence" and 50 <= number < 100 else ""

@@ -122,7 +122,10 @@ def _from_frame(x: Any, name: str) -> tuple[Any, tuple[str, ...] | None]:
     """Return a dataframe or series of any library as an array, with its names; return anything else unchanged."""
     import narwhals as nw
 
-    native = nw.from_native(x, pass_through=True, allow_series=True)
+    try:
+        native = nw.from_native(x, pass_through=True, allow_series=True)
+    except nw.exceptions.DuplicateError:
+        raise ValueError(f"{name} has two columns of the same name: rename one") from None
     if isinstance(native, nw.LazyFrame):
         raise TypeError(f"{name} is a lazy frame: collect it first")
     if isinstance(native, nw.Series):

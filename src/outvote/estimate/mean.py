@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from outvote.assumptions import SYMMETRIC_ONLY, Symmetric
 from outvote.blocks.partition import PartitionKind, Remainder, Rng
 from outvote.contamination import Contamination
-from outvote.data.missing import NanPolicy, check_rows
+from outvote.data.missing import NanPolicy, check_rows, screen
 from outvote.data.rows import Rows, read_columns
 from outvote.estimate.block_values import block_means, deal_mean, within_bounds
 from outvote.estimate.evidence import MeanByEvidence, OrderedTable
@@ -252,4 +252,9 @@ def _mean_by_hash(sample: Rows, assumed: Assumed, request: Request, terms: Terms
     plan = request.plan_mean(n_rows, assumed, terms)
     summary = BlockSummary(plan.n_blocks, request.seed)
     summary.names = sample.names
-    return conclude_summary(summary.update(rows, nan_policy=request.nan_policy), request, plan, assumed, terms)
+    try:
+        summary.update(rows, nan_policy=request.nan_policy)
+    except ValueError:
+        screen(rows, request.nan_policy, 0, "x")  # the same, by the name that the user gave
+        raise
+    return conclude_summary(summary, request, plan, assumed, terms)

@@ -392,6 +392,8 @@ def _tallies(table: Any, grids: Sequence[Grid]) -> list[Tallies]:
 
 def plain_average(values: Floats) -> float:
     """Return the mean of finite rows, without overflow on the way."""
-    with np.errstate(over="ignore"):
-        mean = float(values.mean()) if len(values) else math.nan
-        return mean if not math.isinf(mean) else float((values * 2.0**-60).mean() * 2.0**60)
+    if not len(values):
+        return math.nan
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(values.mean())
+    return mean if math.isfinite(mean) else float((values * 2.0**-60).mean() * 2.0**60)

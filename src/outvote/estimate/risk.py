@@ -113,7 +113,7 @@ def certify_risk(
             assume,
             vote,
             alternative="less",
-            simultaneous=np.ndim(losses[0]) > 1,
+            simultaneous=_n_axes(losses[0]) > 1,
             **options,
         )
     log_delta = log_delta_of(confidence)
@@ -182,3 +182,9 @@ def _uniform(
         alternative="less",
         plan=replace(plan, reason="These blocks have the smallest radius for the whole class."),
     )
+
+
+def _n_axes(losses: Any) -> int:
+    """Return the number of axes of losses, of whatever kind."""
+    known = getattr(losses, "ndim", None)
+    return known if isinstance(known, int) else read_rows(losses, "losses", booleans=True).ndim

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.data.arguments import is_number
+from outvote.data.arguments import real
 from outvote.data.missing import NanPolicy, check_rows
 from outvote.votes.evidence import Ranks
 from outvote.votes.evidence.bins import Bins
@@ -68,10 +68,8 @@ class Shares:
 def _share(one: Any, given: Any) -> Fraction:
     if isinstance(one, Fraction):
         share = one
-    elif not is_number(one):
-        raise TypeError(f"q={given!r} must be a number strictly between 0 and 1, 0.95 for instance, or a list of such")
     else:
-        number = float(one)
+        number = real("q", one, "a number strictly between 0 and 1, 0.95 for instance, or a list of such")
         share = Fraction(repr(number)) if math.isfinite(number) else Fraction(-1)
     if not 0 < share < 1:
         hint = f": did you mean {float(one) / 100:g}?" if 1 < share < 100 else ", 0.95 for instance"

@@ -1,0 +1,58 @@
+"""Arguments at the ends of what floats can say, and of other kinds: a clear error, or a right answer."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import outvote as ov
+
+X, Y = np.random.default_rng(0).normal(size=(2, 300))
+
+ASKED = {
+    "mean": lambda x, **asked: ov.mean(x, **asked),
+    "median": lambda x, **asked: ov.mean(x, vote="median", rng=0, **asked),
+    "hash": lambda x, **asked: ov.mean(x, partition="hash", rng=0, **asked),
+    "difference": lambda x, **asked: ov.difference(x, x[::-1], **asked),
+    "quantile": lambda x, **asked: ov.quantile(x, **asked),
+    "risk": lambda x, **asked: ov.certify_risk(x, **asked),
+    "tolerance": lambda x, **asked: ov.tolerance(x, claim="mean > 0", **asked).estimate,
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("confidence", [1e-17, 5e-324, 10**400])
+def test_confidences_that_say_nothing_are_refused(name, confidence):
+    with pytest.raises(ValueError, match="confidence"):
+        ASKED[name](X, confidence=confidence)
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("scale", [4e307, 1e300, 1e-300, 1e-320])
+def test_rows_at_the_ends_of_floats_have_an_interval_around_the_estimate(name, scale):
+    found = ASKED[name](X * scale, contamination=3)
+    assert found.interval.low <= found.estimate <= found.interval.high
+    assert math.isfinite(found.estimate)
+
+
+def test_quantiles_beyond_all_floats_are_refused():
+    for ask in (lambda: ov.quantile(X, 10**400), lambda: ov.quantile_difference(X, Y, 10**400)):
+        with pytest.raises(ValueError, match="q is too large for a float"):
+            ask()
+
+
+def test_columns_of_the_same_name_are_refused():
+    frame = pd.DataFrame(np.c_[X, Y], columns=["a", "a"])
+    with pytest.raises(ValueError, match="x has two columns of the same name: rename one"):
+        ov.mean(frame)
+
+
+def test_ragged_losses_are_called_so():
+    with pytest.raises(ValueError, match="losses is ragged"):
+        ov.certify_risk([[1, 2], [3]])
+
+
+def test_nan_is_of_the_argument_that_was_given():
+    with pytest.raises(ValueError, match="x has NaN or infinite values in 1 of 301 rows"):
+        ov.mean(np.r_[X, np.nan], partition="hash")
