@@ -42,7 +42,7 @@ help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 .PHONY: demo
-demo: $(VENV)/.demo ## Spoil a data set and compare mean, median, trimmed mean and outvote with the truth.
+demo: $(VENV)/.demo ## Corrupt a data set and compare mean, median, trimmed mean and outvote with the truth.
 	@$(BIN)/python -m outvote.cli.demo --figure $(OUT)/demo.png
 
 .PHONY: test
@@ -90,7 +90,7 @@ bench-page: $(VENV)/.bench ## Write the tables of docs/performance.md from the l
 	$(BIN)/python -m benchmarks.run --page --output $(OUT)/bench.json
 
 .PHONY: comparison
-comparison: $(VENV)/.dev ## Write docs/comparison.md (nine estimators, five laws, four attacks) and docs/premise.md.
+comparison: $(VENV)/.dev ## Write docs/comparison.md (nine estimators, five distributions, four attacks) and docs/premise.md.
 	$(BIN)/python benchmarks/compare.py
 	$(BIN)/python benchmarks/premise.py
 

@@ -1,4 +1,4 @@
-"""Write docs/comparison.md: nine estimators of a mean under five laws and four attacks."""
+"""Write docs/comparison.md: nine estimators of a mean under five distributions and four attacks."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def page(errors: dict[tuple[str, str], dict[str, float]], radii: dict[str, dict[
         "they become the mean plus four standard deviations, where no rule finds them strange; *beheading*, someone "
         "who saw the rows replaces the largest by the smallest.",
         "",
-        "| law | attack | " + " | ".join(names) + " |",
+        "| distribution | attack | " + " | ".join(names) + " |",
         "|---" * (len(names) + 2) + "|",
     ]
     for (law, attack), row in errors.items():
@@ -146,15 +146,16 @@ def page(errors: dict[tuple[str, str], dict[str, float]], radii: dict[str, dict[
         "",
         "## What each one guarantees",
         "",
-        f"Half-widths of 95 % intervals for any law with standard deviation 1, {N_BAD} corrupt rows among {N_ROWS}; "
-        "those of evidence depend on the rows, and are averages over the settings above. Before a row is seen it "
-        f"promises {promised('oblivious'):.3g} and {promised('adaptive'):.3g}.",
+        f"Half-widths of 95 % intervals for any distribution with standard deviation 1, {N_BAD} corrupt rows among "
+        f"{N_ROWS}; those of evidence depend on the rows, and are averages over the settings above. Before a row is "
+        f"seen it promises {promised('oblivious'):.3g} and {promised('adaptive'):.3g}.",
         "",
     ]
-    lines += ["| adversary | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    words = {"oblivious": "without seeing the data", "adaptive": "by someone who saw the data"}
+    lines += ["| corrupt rows chosen | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     for adversary, row in radii.items():
         cells = ["nothing" if math.isnan(row[name]) else f"± {row[name]:.3g}" for name in names]
-        lines.append(f"| {adversary} | " + " | ".join(cells) + " |")
+        lines.append(f"| {words[adversary]} | " + " | ".join(cells) + " |")
     lines += ["", "## Where each one loses", ""]
     for name in names:
         lags = {setting: row[name] / min(row.values()) for setting, row in errors.items()}
@@ -165,10 +166,11 @@ def page(errors: dict[tuple[str, str], dict[str, float]], radii: dict[str, dict[
     ratios = [row["evidence"] / min(row["soft"], row["clipped"]) for row in errors.values()]
     lines += [
         "",
-        "No estimator wins everywhere. The median and Huber's estimate do best on symmetric laws and miss skewed ones, "
-        "clean or not; trimming by the right share does well against values far out and pays on clean skewed rows; on "
-        "clean rows the plain mean is best, and one far value ruins it. Evidence, with the soft and the clipped vote, "
-        "has the smallest worst case, and they alone, with the median of means, say how far off they can be. Over the "
+        "No estimator wins everywhere. The median and Huber's estimate do best on symmetric distributions and miss "
+        "skewed ones, clean or not; trimming by the right share does well against values far out and pays on clean "
+        "skewed rows; on clean rows the plain mean is best, and one far value ruins it. Evidence, with the soft and "
+        "the clipped vote, has the smallest worst case, and they alone, with the median of means, say how far off "
+        "they can be. Over the "
         f"{len(errors)} settings the error of evidence is {np.mean(ratios):.2f} times that of the better of soft and "
         f"clipped on average, at best {min(ratios):.2f} and at worst {max(ratios):.2f} times.",
         "",

@@ -47,6 +47,7 @@ def test_page_shows_what_its_code_prints(page, tmp_path, monkeypatch):
     assert check_page(page)
 
 
+@pytest.mark.filterwarnings("ignore:describe left out columns")  # those of text
 def test_examples_of_the_readme_table_run(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     x, X = rng.exponential(size=1000), rng.normal(size=(200, 2))

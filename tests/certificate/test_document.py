@@ -28,12 +28,12 @@ def certificate(**change):
 def test_str_of_a_certificate():
     assert str(certificate()) == (
         "certified 95 %: within 0.21 of the mean for any clean distribution with sd ≤ 1, "
-        "if the corrupt rows were not picked by looking at the clean ones (oblivious adversary)"
+        "if the corrupt rows were not chosen by someone who saw the data"
     )
     plug_in = certificate(provenance="plug-in", assumption=None, note="give assume= to certify it")
     assert str(plug_in) == (
-        "plug-in 95 %: within 0.21 of the mean, if the corrupt rows were not picked by looking at the clean ones "
-        "(oblivious adversary). give assume= to certify it"
+        "plug-in 95 %: within 0.21 of the mean, if the corrupt rows were not chosen by someone who saw the data. "
+        "give assume= to certify it"
     )
     clamped = certificate(log_delta=math.log(1e-4), provenance="as stated")
     assert "as stated 99.99 %" in str(clamped)

@@ -34,7 +34,7 @@ _GATHERED = 2**16
 
 @dataclass(frozen=True, eq=False)
 class Partition(Sequence[Indices]):
-    """Rows dealt into blocks: a sequence whose k-th item holds the row numbers of block k.
+    """Rows in blocks: a sequence whose k-th item holds the row numbers of block k.
 
     Attributes
     ----------

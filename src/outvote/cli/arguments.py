@@ -130,6 +130,22 @@ Threshold = Annotated[
         "--threshold", metavar="NUMBER", help="Without --by: compare the mean with this number; 0 by default."
     ),
 ]
+Claim = Annotated[
+    str | None,
+    typer.Option(
+        "--claim", metavar="TEXT", help="What is to be decided: 'mean > 3', 'difference > 0' or 'lift > 2 %'."
+    ),
+]
+Looks = Annotated[int, typer.Option("--looks", metavar="NUMBER", min=1, help="How often to look.")]
+Planned = Annotated[
+    int | None,
+    typer.Option(
+        "--plan",
+        metavar="NUMBER",
+        min=2,
+        help="How many rows of each variant were planned; those of the file by default.",
+    ),
+]
 Ratio = Annotated[
     str | None, typer.Option("--ratio", metavar="COLUMN", help="Compare the value per this column: ratios of means.")
 ]

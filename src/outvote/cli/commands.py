@@ -23,6 +23,7 @@ from outvote.cli.arguments import (
     AsJson,
     Baseline,
     Bounds,
+    Claim,
     Coefficient,
     Column,
     Confidence,
@@ -33,11 +34,13 @@ from outvote.cli.arguments import (
     Keys,
     Kind,
     Kurtosis,
+    Looks,
     MeanVote,
     MeanVoting,
     Missing,
     Nan,
     Paths,
+    Planned,
     Ratio,
     Scale,
     Sd,
@@ -291,22 +294,9 @@ def monitor(
         typer.Option("--by", metavar="COLUMN", help="The column with the two variants; without it, one mean."),
     ] = None,
     baseline: Baseline = None,
-    claim: Annotated[
-        str | None,
-        typer.Option(
-            "--claim", metavar="TEXT", help="What is to be decided: 'mean > 3', 'difference > 0' or 'lift > 2 %'."
-        ),
-    ] = None,
-    looks: Annotated[int, typer.Option("--looks", metavar="NUMBER", min=1, help="How often to look.")] = 20,
-    plan: Annotated[
-        int | None,
-        typer.Option(
-            "--plan",
-            metavar="NUMBER",
-            min=2,
-            help="How many rows of each variant were planned; those of the file by default.",
-        ),
-    ] = None,
+    claim: Claim = None,
+    looks: Looks = 20,
+    plan: Planned = None,
     figure: Annotated[
         Path | None, typer.Option("--figure", metavar="FILE", rich_help_panel=OUTPUT, help="File for a picture.")
     ] = None,

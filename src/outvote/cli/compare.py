@@ -163,19 +163,19 @@ def _sentence(found: Curve, baseline: str, other: str, gap: Value, asked: Asked,
     if found.stands is None:
         others = f"no row besides {spaced(found.certain)} without a usable number" if found.certain else "none"
         which = f"whether {other} or {baseline} is larger"
-        grounds = f" (if {found.premise})" if found.premise else ""
-        return f"These {spaced(found.n_rows)} rows do not settle {which}, even if {others} is corrupt{grounds}."
+        reasons = f" (if {found.premise})" if found.premise else ""
+        return f"These {spaced(found.n_rows)} rows do not settle {which}, even if {others} is corrupt{reasons}."
     larger = found.sign > 0
     winner, loser = (other, baseline) if larger else (baseline, other)
     rows = f"{spaced(found.stands)} of the {spaced(found.n_rows)} rows"
     if settled and gap.estimate is not None:
         size = with_radius(abs(gap.estimate), gap.radius or 0.0)
-        grounds = f" (if {found.premise})" if found.premise else ""
-        grounds = grounds or ("" if found.provenance == "certified" else " (plug-in)")
-        return f"{winner} beats {loser} by {size}; this stands unless more than {rows} are corrupt{grounds}."
+        reasons = f" (if {found.premise})" if found.premise else ""
+        reasons = reasons or ("" if found.provenance == "certified" else " (plug-in)")
+        return f"{winner} beats {loser} by {size}; this stands unless more than {rows} are corrupt{reasons}."
     few = f"no more than {rows} were" if found.stands else "no row were"
     turned = gap.high is not None and gap.low is not None and (gap.high < 0 if larger else gap.low > 0)
     now = f"{loser} beats {winner}" if turned else f"it is not settled whether {other} or {baseline} is larger"
-    grounds = f" (if {found.premise})" if found.premise else ""
+    reasons = f" (if {found.premise})" if found.premise else ""
     allowed = f"With {count(found.assumed, 'corrupt row')} (--contamination {asked.contamination})"
-    return f"{allowed} {now}; if {few} corrupt, {winner} would beat {loser}{grounds}."
+    return f"{allowed} {now}; if {few} corrupt, {winner} would beat {loser}{reasons}."

@@ -1,4 +1,4 @@
-"""Do two samples come from the same law? The maximum mean discrepancy, and what corrupt rows can do to it."""
+"""Do two samples come from the same distribution? The maximum mean discrepancy, and what corrupt rows can do to it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EXPONENTS = (-500, 500)
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Comparison(RobustEstimate):
-    """A distance between the laws of two samples, and whether it shows that they differ.
+    """A distance between the distributions of two samples, and whether it shows that they differ.
 
     It is a `RobustEstimate`, with three attributes more.
 
@@ -43,7 +43,7 @@ class Comparison(RobustEstimate):
     bandwidth : float
         Width of the Gaussian kernel.
     differ : bool
-        Whether the clean laws are shown to differ: whether the lower end of `interval` is above 0.
+        Whether the distributions of clean rows are shown to differ: whether the lower end of `interval` is above 0.
     tolerance : int or None
         They are shown to differ for every number of corrupt rows up to this one, in both samples together, wherever
         they are; None if not even when no row is corrupt but those that are for certain.
@@ -102,10 +102,10 @@ def mmd(
     bandwidth: float | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> Comparison:
-    """Estimate how far apart the clean laws of two samples are, and decide whether they differ.
+    """Estimate how far apart the distributions of two samples' clean rows are, and decide whether they differ.
 
     The maximum mean discrepancy (MMD, not squared) with the Gaussian kernel exp(-‖u-v‖²/(2·bandwidth²)): 0 if the
-    laws are equal, √2 if their rows are far apart. It sees any difference (in mean, spread, shape), needs no
+    distributions are equal, √2 if their rows are far apart. It sees any difference (in mean, spread, shape), needs no
     assumption on the clean rows other than that they are independent, and no blocks.
 
     Parameters
@@ -130,12 +130,12 @@ def mmd(
     -------
     Comparison
         A `RobustEstimate` with `differ`, `tolerance` and `bandwidth`. The estimate is that of all rows, pairs of a
-        row with itself included (the V-statistic), which is above 0 even for equal laws.
+        row with itself included (the V-statistic), which is above 0 even for equal distributions.
 
     Notes
     -----
     Corrupt rows cost no more than √2 times their share, and mostly much less: the rows say how much their worst
-    choice could have moved the distance. Chance costs √(1/N_a + 1/N_b)·√log(2/δ), and the laws are shown to differ
+    choice could have moved the distance. Chance costs √(1/N_a + 1/N_b)·√log(2/δ), and they are shown to differ
     from 1 + √log(1/δ) times that root on, N the clean rows (docs/certificates.md, §15).
 
     Time: O((n_a + n_b)²·columns), a second or two for 10 000 rows in each sample. Memory: O(n), and tiles of a few

@@ -1,4 +1,4 @@
-"""Robust quantiles, of any law and with no scale."""
+"""Robust quantiles, of any distribution and with no scale."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def quantile(
     -------
     RobustEstimate
         The sample quantile (the smallest row that a share q of the rows does not exceed), and an interval that covers
-        every q-quantile of the clean law. For several quantiles they are on the first axis, and `names` are "p50",
-        "p95". An end is infinite where there are too few rows: `explain` says how many would do.
+        every q-quantile of the clean rows' distribution. For several quantiles they are on the first axis, and `names`
+        are "p50", "p95". An end is infinite where there are too few rows: `explain` says how many would do.
 
     Notes
     -----
@@ -222,7 +222,7 @@ def _written(
 def quantile_certificate(
     numbers: tuple[Floats, Floats, Floats], shape: tuple[int, ...], request: Request, target: str, note: str
 ) -> Certificate:
-    """Write the certificate of intervals (low, high, estimate) that are proved whatever the law."""
+    """Write the certificate of intervals (low, high, estimate) that are proved whatever the distribution."""
     lows, highs, estimates = numbers
     terms = request.terms
     with np.errstate(over="ignore", invalid="ignore"):  # an end may be infinite, and so may the estimate

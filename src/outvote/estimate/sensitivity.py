@@ -40,7 +40,7 @@ class Sensitivity:
     estimate, low, high, radius : ndarray
         What comes out.
     provenance : str
-        The weakest grounds among the radii.
+        The weakest provenance among the radii.
     n_rows : int or tuple of int
         Rows of the sample, or of each.
     statistic : str

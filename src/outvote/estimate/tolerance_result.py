@@ -74,19 +74,19 @@ class Tolerance:
 
     def sentence(self, deciding: int = 0) -> str:
         """Say what stands, and until when; list so many of the deciding rows."""
-        value, grounds = float(self.estimate.estimate), self._grounds()
+        value, reasons = float(self.estimate.estimate), self._reasons()
         found = f"{self.claim}: it is {self._size(value)}"
         if self.claim in ("difference > 0", "difference < 0"):
             winner, loser = ("B", "A") if self.claim == "difference > 0" else ("A", "B")
             found = f"{winner} beats {loser} by {self._size(value if winner == 'B' else -value)}"
         total = spaced(self.n_rows)
         if self.rows is None:
-            return f"These {total} rows do not settle whether {self.claim}, even if none is corrupt{grounds}."
-        text = f"{found}; this stands unless more than {spaced(self.rows)} of the {total} rows are corrupt{grounds}."
+            return f"These {total} rows do not settle whether {self.claim}, even if none is corrupt{reasons}."
+        text = f"{found}; this stands unless more than {spaced(self.rows)} of the {total} rows are corrupt{reasons}."
         if self.rows < self._assumed:
             text = (
                 f"Whether {self.claim} is not settled if {spaced(self._assumed)} of the {total} rows may be corrupt; "
-                f"it stands if no more than {spaced(self.rows)} are{grounds}."
+                f"it stands if no more than {spaced(self.rows)} are{reasons}."
             )
         if deciding and self.deciding:
             shown = ", ".join(map(_named_row, self.deciding[:deciding]))
@@ -112,13 +112,13 @@ class Tolerance:
         ends = f"{rounded(low, half)} to {rounded(high, half)}" if len(known) == 2 else "".join(known)
         return f"{rounded(value, half)} ({ends})" if ends else rounded(value, None)
 
-    def _grounds(self) -> str:
-        grounds = "" if self.estimate.certificate.adversary == "oblivious" else ", even by someone who saw the others"
+    def _reasons(self) -> str:
+        reasons = "" if self.estimate.certificate.adversary == "oblivious" else ", even by someone who saw the others"
         if not self.premise:
-            return grounds + (" (plug-in)" if self.estimate.certificate.provenance == "plug-in" else "")
+            return reasons + (" (plug-in)" if self.estimate.certificate.provenance == "plug-in" else "")
         largest = [f"{sd:.3g}" for sd in np.atleast_1d(self.largest_sd).tolist() if math.isfinite(sd)]
         until = f"; with {count(self._assumed, 'corrupt row')} up to {' and '.join(largest)}" if largest else ""
-        return f"{grounds} (if {self.premise}{until})"
+        return f"{reasons} (if {self.premise}{until})"
 
     def __repr__(self) -> str:
         return str(self)

@@ -101,7 +101,7 @@ def u_statistic(
 
     Notes
     -----
-    Peak memory without blocks: O(n). With blocks O(n), for the rows dealt and what the kernel sorts, three to five
+    Peak memory without blocks: O(n). With blocks O(n), for the rows in blocks and what the kernel sorts, three to five
     times the samples; on the full grid K_X·K_Y values more. Your own kernel, `mmd` and `energy` work on tiles of a few
     megabytes. Of d columns as many as hold 2¹⁸ numbers, and have 2²² combinations of blocks, are taken at a time, at
     least one: O(n + K·d) beyond the samples, and O(n + K_X·K_Y + d) on the full grid, besides the 2²² values that are

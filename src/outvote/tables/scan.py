@@ -77,7 +77,7 @@ class Scan:
             As for `outvote.mean`; NULL is NaN. Columns of booleans are proportions, as there.
         vote : str
             As for `outvote.mean`: "auto" goes by evidence unless `n_blocks` is given; "median", "soft" and "clipped"
-            are votes of blocks, to which a hash of the row id deals the rows.
+            are votes of blocks, to which a hash of the row id assigns the rows.
         rng, n_blocks
             For votes of blocks, as for `outvote.mean`; n_blocks="auto" means 1 000 001 blocks at most.
 
