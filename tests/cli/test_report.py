@@ -206,6 +206,9 @@ def test_report_of_several_variants_files_and_missing_values(tmp_path):
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert [line.split(" has ")[0] for line in lines[::2]] == ["It is not settled whether b or a", "c"]
+    lead = output.read_text("utf-8").partition('aria-label="Answer"')[2].partition("</section>")[0]
+    assert "Larger mean v than a: c. Not settled: b.</p>\n<details>" in lead
+    assert re.findall(r'<th scope="row">(\w)</th><td>([^<]+)</td>', lead) == [("b", "not settled"), ("c", "larger")]
     back = run(*asked, "--contamination", 0.19, "--baseline", "b").stdout.splitlines()
     assert back[0].startswith("It is not settled whether a or b has the larger mean v if up to 380 of the 1 999 rows")
     assert re.fullmatch(r"b has a larger mean v than a if at most \d+ rows \(.* %\) are corrupt\.", back[1])
@@ -219,6 +222,9 @@ def test_report_of_several_variants_files_and_missing_values(tmp_path):
         assert text in page
     assert page.count("SHA-256") == 2
     assert page.count('id="slider-') == 2
+    lead = page.partition('aria-label="Answer"')[2].partition("</section>")[0]
+    assert "Not settled: a and c.</p>\n<details>" in lead
+    assert "only up to " in lead
 
 
 def test_conclusions_that_are_never_settled(tmp_path):

@@ -16,6 +16,7 @@ from outvote.contamination import Contamination
 from outvote.data.arguments import log_delta_of
 from outvote.data.columns import Columns
 from outvote.data.missing import NanPolicy
+from outvote.data.text import spaced
 from outvote.estimate.curve import Curve, Side, weigh_curve
 from outvote.estimate.evidence import HINT
 from outvote.estimate.result import RobustEstimate
@@ -206,6 +207,11 @@ class Value:
     def missing(cls, note: object) -> Value:
         """Return a value without an estimate, with the reason as its note."""
         return cls(None, None, None, None, "none", in_options(str(note)))
+
+    @property
+    def holds(self) -> str:
+        """When the interval holds, in a few words."""
+        return self.provenance if self.premise_sd is None else f"if sd ≤ {spaced(float(f'{self.premise_sd:.3g}'))}"
 
     @property
     def bounded(self) -> bool:

@@ -219,7 +219,7 @@ def _means(answer: Means) -> list[Any]:
             rounded(line.plain, value.radius),
             _text(rounded(value.estimate, value.radius), "bold"),
             *_ends(value),
-            _holds(value) if value.estimate is not None else "no answer",
+            value.holds if value.estimate is not None else "no answer",
             spaced(line.survives),
         )
     parts = [title, table]
@@ -239,7 +239,7 @@ def _levels(heads: Sequence[str], labels: Sequence[Sequence[Any]], levels: Seque
     table = _table([*heads, "robust", "low", "high", "holds"], left)
     for label, level in zip(labels, levels, strict=True):
         value = level.mean
-        table.add_row(*label, rounded(value.estimate, value.radius), *_ends(value), _holds(value))
+        table.add_row(*label, rounded(value.estimate, value.radius), *_ends(value), value.holds)
     return table
 
 
@@ -258,7 +258,7 @@ def _quantiles(answer: Quantiles) -> list[Any]:
             spaced(line.n),
             _text(rounded(value.estimate, value.radius), "bold"),
             *_ends(value),
-            _holds(value) if value.estimate is not None else "no answer",
+            value.holds if value.estimate is not None else "no answer",
             spaced(line.corrupt),
         )
     return [title, table]
@@ -284,11 +284,11 @@ def _comparisons(answer: Comparisons) -> list[Any]:
             rounded(one.plain, one.difference.radius),
             _text(rounded(one.difference.estimate, one.difference.radius), "bold"),
             *_ends(one.difference),
-            _holds(one.difference),
+            one.difference.holds,
         )
         for name, value in (("relative lift", one.lift), ("probability of superiority", one.superiority)):
             if value is not None:
-                table.add_row(name, "", share(value.estimate), *map(share, (value.low, value.high)), _holds(value))
+                table.add_row(name, "", share(value.estimate), *map(share, (value.low, value.high)), value.holds)
         title = f"{what}, {percent(asked.confidence)} intervals"
         parts += [*([""] if parts else []), title, table, clean(one.sentence, None)]
     return parts
@@ -427,11 +427,6 @@ def _remarks(answer: Answer, *, hints: bool) -> Iterator[str]:
             "plug-in: the scale was estimated from the same rows, so the interval is a good guess, not a guarantee; "
             "give what is known beforehand by --proportion, --sd, --bounds, --scale or --kurtosis"
         )
-
-
-def _holds(value: Value) -> str:
-    """Return when an interval holds, in a few words."""
-    return value.provenance if value.premise_sd is None else f"if sd ≤ {spaced(float(f'{value.premise_sd:.3g}'))}"
 
 
 def _ends(value: Value) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from outvote.cli.answer import Value
-from outvote.data.text import percent, rounded, spaced, spaced_count
+from outvote.data.text import listed, percent, rounded, spaced, spaced_count
 from outvote.estimate.curve import Curve
 
 NO_INTERVAL = "There is no interval: this many corrupt rows could outvote the good ones."
@@ -196,3 +196,17 @@ def question(findings: Sequence[Finding]) -> str:
             return f"Is the {first.name} of {first.other} larger than that of {first.baseline}?"
         return f"Which have a larger {first.name} than {first.baseline}?"
     return f"What is the mean of {first.name}, and is it above {first.curve.bound:g}?"
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """Return the verdicts on several variants in one line: which are larger or smaller, which are not settled."""
+    found: dict[int, list[str]] = {1: [], -1: [], 0: []}
+    for finding in findings:
+        assert isinstance(finding, DifferenceFinding)
+        where = f" in {finding.segment}" if finding.segment else ""
+        found[value_at(finding.curve, finding.curve.assumed)[1]].append(f"{finding.other}{where}")
+    first = findings[0]
+    assert isinstance(first, DifferenceFinding)
+    than = f"{first.name} than {first.baseline}"
+    words = {1: f"Larger {than}", -1: f"Smaller {than}", 0: "Not settled"}
+    return " ".join(f"{words[sign]}: {listed(names)}." for sign, names in found.items() if names)

@@ -19,7 +19,7 @@ from outvote.cli.mean import MeanLine
 from outvote.cli.printing import clean
 from outvote.cli.report import drawing
 from outvote.cli.suspects import Suspects
-from outvote.cli.verdict import DifferenceFinding, Finding, value_at
+from outvote.cli.verdict import DifferenceFinding, Finding, summary, value_at
 from outvote.data.columns import Columns
 from outvote.data.text import percent, rounded, share, spaced, spaced_count
 from outvote.estimate.result import RobustEstimate
@@ -99,20 +99,22 @@ def verdicts(
 ) -> str:
     """Return the table of all comparisons, of so many rows each, and their picture on one axis."""
     digits = min((one.difference.radius for one in found if one.difference.radius), default=None)
-    heads = [*((clean(name), False) for name in segments), ("variant", False), ("difference", True)]
-    heads += [(f"{percent(asked.confidence)} interval", True), ("lift", True), ("its interval", True)]
-    heads += [("corrupt rows it survives", True), ("settled", False)]
+    heads = [*((clean(name), False) for name in segments), ("variant", False), ("verdict", False)]
+    heads += [("difference", True), (f"{percent(asked.confidence)} interval", True)]
+    heads += [("corrupt rows it survives", True), ("lift", True), ("lift interval", True)]
     rows = []
     for one, name, total in zip(found, names, totals, strict=True):
         gap, lift = one.difference, one.lift
         ends = " to ".join(rounded(end, digits) for end in (gap.low, gap.high)) if gap.bounded else "–"
         lifts = " to ".join(share(end) for end in (lift.low, lift.high)) if lift.bounded else "–"
         survived = "–" if one.tolerance is None else f"{spaced(one.tolerance)} ({100 * one.tolerance / total:.2g} %)"
+        survived = f"only up to {survived}" if one.tolerance is not None and not one.settled else survived
+        larger = "larger" if (gap.estimate or 0.0) > 0 else "smaller"
         rows.append(
-            [*(clean(part or "(none)") for part in one.segment), name, rounded(gap.estimate, digits), ends,
-             share(lift.estimate), lifts, survived, "yes" if one.settled else "no"]
+            [*(clean(part or "(none)") for part in one.segment), name, larger if one.settled else "not settled",
+             rounded(gap.estimate, digits), ends, survived, share(lift.estimate), lifts]
         )  # fmt: skip
-    table = _table("The verdict on each variant", heads, rows, named=1 + len(segments))
+    table = _table("Is the variant larger than the baseline?", heads, rows, named=1 + len(segments))
     shown = [label([*one.segment, name]) for one, name in zip(found, names, strict=True)]
     picture = drawing.differences(shown, [one.difference for one in found])
     caption = '<span class="key r">● difference</span> with its interval; dotted: no difference'
@@ -125,7 +127,9 @@ def deciding(found: Sequence[tuple[str, list[list[str]]]], heads: Sequence[tuple
     """Return the rows on which each verdict rests most."""
     if not any(rows for _, rows in found):
         return "<p>Nothing is settled, so no rows decide.</p>"
-    tables = [_table(f"The strongest witnesses of {title}", heads, rows) for title, rows in found if rows]
+    tables = [
+        _table(f"The rows that speak most for the verdict on {title}", heads, rows) for title, rows in found if rows
+    ]
     return (
         "<p>Each verdict rests most on these rows, the strongest first: look at them before you act. If they are "
         "right, so is the verdict.</p>" + "\n".join(tables)
@@ -133,10 +137,21 @@ def deciding(found: Sequence[tuple[str, list[list[str]]]], heads: Sequence[tuple
 
 
 def answer(findings: Sequence[Finding]) -> str:
-    parts, kind = [], "answer" if len(findings) == 1 else "said"
+    """Return the answer: for one question in full sentences, for several in one line with the sentences below it."""
+    parts = []
     for finding in findings:
+        kind = "answer" if len(findings) == 1 else "said"
         parts.append(f'<p class="{kind}">{escape(finding.answer())}</p>')
         parts.append(f'<p class="tolerance">{escape(finding.tolerance())}</p>')
+    if any(finding.curve.premise for finding in findings):
+        parts.append(
+            '<p class="muted">sd is the standard deviation: how far rows typically are from their mean. It was read '
+            "off the rows, with room to spare; declare it if you know more.</p>"
+        )
+    if len(findings) > 1:
+        sentences = "\n".join(parts)
+        parts = [f'<p class="answer">{escape(summary(findings))}</p>']
+        parts.append(f"<details><summary>In sentences, with how many corrupt rows</summary>{sentences}</details>")
     plain = [
         f"{finding.subject} is {rounded(finding.plain, finding.value.radius)}"
         for finding in findings
@@ -158,14 +173,14 @@ def answer(findings: Sequence[Finding]) -> str:
 
 def groups(lines: Sequence[MeanLine], keys: Sequence[str], asked: Asked) -> str:
     heads = [*((clean(key), False) for key in keys), ("rows", True), ("plain mean", True), ("robust mean", True)]
-    heads += [(f"{percent(asked.confidence)} interval", True), ("corrupt rows allowed", True), ("provenance", False)]
+    heads += [(f"{percent(asked.confidence)} interval", True), ("corrupt rows allowed", True), ("holds", False)]
     rows = []
     for line in lines:
         value = line.mean
         ends = [rounded(end, value.radius) for end in (value.low, value.high)]
         row = [*(clean(part or "(none)") for part in line.group), spaced(line.n), rounded(line.plain, value.radius)]
         row += [rounded(value.estimate, value.radius), " to ".join(ends) if value.bounded else "–"]
-        row += ["–" if line.corrupt is None else spaced(line.corrupt), value.provenance]
+        row += ["–" if line.corrupt is None else spaced(line.corrupt), value.holds]
         rows.append(row)
     notes = [
         f'<p class="small muted">{escape(label(line.group))}: {escape(clean(line.mean.note, None))}</p>'
