@@ -16,7 +16,7 @@ Every figure, table and experiment of P. Laforgue, G. Staerman, S. Clémençon, 
 Outliers: a Median-of-Means Study* (ICML 2021), and a few beyond it, made by
 
 ```
-pip install 'outvote[reproduce]'
+pip install '.[reproduce]'
 outvote reproduce --jobs 2
 ```
 

@@ -177,7 +177,7 @@ def test_names_of_files_and_columns_are_escaped(tmp_path):
 
 def test_missing_duckdb_raises_with_the_install_command(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(ModuleNotFoundError, match=r"read by duckdb: pip install 'outvote\[tables\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"read by duckdb: pip install duckdb pyarrow"):
         columns(write(tmp_path, "csv"))
 
 

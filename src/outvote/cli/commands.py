@@ -13,7 +13,7 @@ from typing import Annotated, Any
 try:
     import typer
 except ModuleNotFoundError:  # pragma: no cover - tested in an environment without it
-    sys.exit("the command line needs typer and rich: pip install 'outvote[cli]'")
+    sys.exit("the command line needs typer and rich: pip install typer rich")
 
 from outvote.cli import other_commands
 from outvote.cli.app import app, command, form_of, once, one, opened, typed

@@ -109,7 +109,7 @@ def main(arguments: list[str] | None = None) -> None:
         import matplotlib
         import rich  # noqa: F401
     except ModuleNotFoundError as missing:
-        raise SystemExit(f"the demonstration needs {missing.name}: pip install 'outvote[plot,cli]'") from None
+        raise SystemExit(f"the demonstration needs {missing.name}: pip install matplotlib typer rich") from None
     matplotlib.use("Agg")
     clean, corrupted = corrupt()
     rows, robust = answers(clean, corrupted.data)

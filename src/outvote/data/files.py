@@ -147,7 +147,7 @@ def duckdb_module() -> Any:
         import duckdb
         import pyarrow  # noqa: F401
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"files are read by {error.name}: pip install 'outvote[tables]'") from None
+        raise ModuleNotFoundError(f"files are read by {error.name}: pip install duckdb pyarrow") from None
     return duckdb
 
 

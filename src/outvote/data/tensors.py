@@ -43,7 +43,7 @@ def namespace(x: Any) -> Any:
         from array_api_compat import array_namespace
     except ImportError:
         raise ImportError(
-            'tensors on a device need array-api-compat: pip install "outvote[torch]", or pass x.cpu()'
+            "tensors on a device need array-api-compat: pip install array-api-compat, or pass x.cpu()"
         ) from None
     return array_namespace(x)
 

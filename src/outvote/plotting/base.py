@@ -26,7 +26,7 @@ def _pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("plots need matplotlib: pip install 'outvote[plot]'") from None
+        raise ModuleNotFoundError("plots need matplotlib: pip install matplotlib") from None
     return plt
 
 

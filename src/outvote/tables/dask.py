@@ -61,7 +61,7 @@ def cluster_engine(source: Any, row_id: str | None, client: Any) -> Engine:
         import dask.dataframe as dd
         from distributed import Client
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("clusters need dask: pip install 'outvote[dask]'") from None
+        raise ModuleNotFoundError("clusters need dask: pip install 'dask[dataframe]' distributed") from None
     if client is not None and not isinstance(client, Client):
         raise TypeError(f"client={client!r} is a {type(client).__name__}: give a dask.distributed.Client")
     if isinstance(source, dd.DataFrame):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 try:
     from torch import Tensor as _Tensor  # noqa: F401
 except ImportError as error:
-    raise ImportError('outvote.torch needs torch: pip install "outvote[torch]"') from error
+    raise ImportError("outvote.torch needs torch: pip install torch") from error
 
 if TYPE_CHECKING:
     from outvote.torch.blocks import BatchPlan, choose_blocks, deal_blocks, plan_batch

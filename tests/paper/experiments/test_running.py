@@ -202,7 +202,7 @@ def test_missing_typer_prints_the_install_command():
     code = "import sys; sys.modules['typer'] = None; import outvote.cli.commands"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr == "the command line needs typer and rich: pip install 'outvote[cli]'\n"
+    assert done.stderr == "the command line needs typer and rich: pip install typer rich\n"
 
 
 def invoke(arguments):
