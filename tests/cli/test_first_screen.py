@@ -75,6 +75,12 @@ def test_a_second_value_is_refused_where_one_is_taken(orders, capsys, command):
     assert told == "--value is given 2 times (revenue, cost): this command takes one column"
 
 
+def test_without_a_value_the_columns_are_listed(orders, capsys):
+    told = mistake(capsys, "mean", orders)
+    assert told == f"--value is missing: the columns of {orders} are variant, revenue, cost and day"
+    assert mistake(capsys, "compare", orders, "--by", "variant") == told
+
+
 def test_report_repeats_options_that_were_given_twice(orders, tmp_path):
     page = tmp_path / "page.html"
     segments = ("--segment", "cost", "--segment", "day")

@@ -68,19 +68,28 @@ def _main(
 
 @contextmanager
 def opened(
-    files: Sequence[str], kind: str | None, encoding: str | None, decimal: str, sheet: str | None
+    files: Sequence[str],
+    value: Sequence[str] | None,
+    kind: str | None,
+    encoding: str | None,
+    decimal: str,
+    sheet: str | None,
 ) -> Iterator[tuple[Any, Any]]:
-    """Open files, and show progress on a terminal meanwhile."""
+    """Open files, and show progress on a terminal meanwhile; without a column of numbers say which there are."""
     from outvote.cli import printing
     from outvote.data.files import Files
+    from outvote.data.text import listed
 
     source = Files(files, kind, encoding=encoding, decimal=decimal, sheet=sheet)
     with source, printing.working(f"reading {source}") as progress:
+        if not value:
+            raise ValueError(f"--value is missing: the columns of {source} are {listed(source.columns)}")
         yield source, progress
 
 
-def one(value: Sequence[str]) -> str:
+def one(value: Sequence[str] | None) -> str:
     """Return the only column of numbers."""
+    assert value
     if len(value) > 1:
         raise ValueError(f"--value is given {len(value)} times ({', '.join(value)}): this command takes one column")
     return value[0]

@@ -53,7 +53,8 @@ Paths = Annotated[
     typer.Argument(metavar="FILE", help="CSV, TSV, Excel, JSON, Parquet or Arrow files, globs, or - for stdin."),
 ]
 Column = Annotated[
-    list[str], typer.Option("--value", metavar="COLUMN", help="The column of numbers; mean and quantile take several.")
+    list[str] | None,
+    typer.Option("--value", metavar="COLUMN", help="The column of numbers, required; mean and quantile take several."),
 ]
 Keys = Annotated[
     list[str] | None, typer.Option("--by", metavar="COLUMN", help="One answer per value of this column; repeatable.")

@@ -62,7 +62,7 @@ from outvote.cli.arguments import (
 )
 def mean(
     files: Paths,
-    value: Column,
+    value: Column = None,
     by: Keys = None,
     contamination: Corrupt = "0.01",
     confidence: Confidence = 0.95,
@@ -115,7 +115,7 @@ def mean(
         raise ValueError("--row-id leaves the rows in their files, --sensitivity needs them in memory: use one")
     if row_id is not None and asked.contamination == "auto":
         raise ValueError("--row-id leaves the rows in their files, --contamination auto needs them in memory: use one")
-    with opened(files, kind, encoding, decimal, sheet) as (source, progress):
+    with opened(files, value, kind, encoding, decimal, sheet) as (source, progress):
         if row_id is not None:
             answer = means_by_id(source, one(value), once(by), row_id, asked)
         else:
@@ -131,7 +131,7 @@ def mean(
 )
 def quantile(
     files: Paths,
-    value: Column,
+    value: Column = None,
     by: Keys = None,
     q: Annotated[
         str, typer.Option("--q", metavar="SHARE[,SHARE…]", help="Which quantiles, 0.5,0.95 for instance.")
@@ -158,7 +158,7 @@ def quantile(
 
     form, shares = form_of(json, csv), quantiles_of(q)
     asked = read_options(contamination, confidence, None, None, None, None, Vote.auto, nan, 0)
-    with opened(files, kind, encoding, decimal, sheet) as (source, progress):
+    with opened(files, value, kind, encoding, decimal, sheet) as (source, progress):
         first, *others = once(value)
         columns = read_columns(source, first, once(by), more=others)
         answer = quantiles_of_each(columns, shares, asked, str(source), progress=progress)
@@ -171,8 +171,8 @@ def quantile(
 )
 def compare(
     files: Paths,
-    value: Column,
     by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="The column with the variant of each row.")],
+    value: Column = None,
     baseline: Baseline = None,
     ratio: Ratio = None,
     covariate: Covariate = None,
@@ -206,10 +206,9 @@ def compare(
     form = form_of(json, csv)
     asked = read_options(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed, proportion)
     asked = with_metric(asked, ratio, covariate, coefficient, unit, simultaneous)
-    column = one(value)
-    keys = distinct_columns(column, by, segment, asked)
-    with opened(files, kind, encoding, decimal, sheet) as (source, progress):
-        columns = read_columns(source, column, keys, more=asked.more, unit=unit)
+    with opened(files, value, kind, encoding, decimal, sheet) as (source, progress):
+        keys = distinct_columns(one(value), by, segment, asked)
+        columns = read_columns(source, one(value), keys, more=asked.more, unit=unit)
         answer = compare_variants(columns, asked, str(source), baseline=baseline, progress=progress)
     raise typer.Exit(printing.show(answer, form))
 
@@ -221,7 +220,7 @@ def compare(
 def report(
     context: typer.Context,
     files: Paths,
-    value: Column,
+    value: Column = None,
     by: Annotated[
         str | None, typer.Option("--by", metavar="COLUMN", help="The column with the variants; without it, one mean.")
     ] = None,
@@ -262,12 +261,11 @@ def report(
 
     asked = read_options(contamination, confidence, sd, bounds, kurtosis, scale, vote, nan, seed, proportion)
     asked = with_metric(asked, ratio, covariate, coefficient, unit, simultaneous)
-    column = one(value)
-    keys = distinct_columns(column, by, segment, asked)
-    with opened(files, kind, encoding, decimal, sheet) as (source, progress):
+    with opened(files, value, kind, encoding, decimal, sheet) as (source, progress):
+        keys = distinct_columns(one(value), by, segment, asked)
         written = write_report(
             output,
-            read_columns(source, column, keys, more=asked.more, unit=unit),
+            read_columns(source, one(value), keys, more=asked.more, unit=unit),
             asked,
             str(source),
             inputs=source.given,
@@ -287,8 +285,8 @@ def report(
 )
 def monitor(
     files: Paths,
-    value: Column,
     time: Annotated[str, typer.Option("--time", metavar="COLUMN", help="The column with the time of each row.")],
+    value: Column = None,
     by: Annotated[
         str | None,
         typer.Option("--by", metavar="COLUMN", help="The column with the two variants; without it, one mean."),
@@ -329,11 +327,10 @@ def monitor(
     asked = read_options(contamination, confidence, sd, bounds, kurtosis, scale, Vote.auto, nan, 0, proportion)
     if asked.contamination == "auto":
         raise ValueError("--contamination auto needs all rows at once: a monitor takes a share (0.01) or a number (50)")
-    column = one(value)
-    if len({column, time, by}) < 3:
-        raise ValueError("--value, --time and --by must be different columns")
-    with opened(files, kind, encoding, decimal, sheet) as (source, progress):
-        columns = read_columns(source, column, (time,) if by is None else (time, by))
+    with opened(files, value, kind, encoding, decimal, sheet) as (source, progress):
+        if len({one(value), time, by}) < 3:
+            raise ValueError("--value, --time and --by must be different columns")
+        columns = read_columns(source, one(value), (time,) if by is None else (time, by))
         answer = watch(
             columns, asked, str(source), claim=claim, baseline=baseline, n_looks=looks, n_plan=plan, figure=figure,
             progress=progress,
@@ -347,7 +344,7 @@ def monitor(
 )
 def suspects(
     files: Paths,
-    value: Column,
+    value: Column = None,
     by: Keys = None,
     top: Annotated[int, typer.Option("--top", metavar="NUMBER", min=1, help="How many rows to list.")] = 20,
     partitions: Annotated[
@@ -373,7 +370,7 @@ def suspects(
 
     form = form_of(json, csv)
     asked = read_options(contamination, 0.95, None, None, None, None, Vote.median, Nan.corrupt, seed)
-    with opened(files, kind, encoding, decimal, sheet) as (source, progress):
+    with opened(files, value, kind, encoding, decimal, sheet) as (source, progress):
         columns = read_columns(source, one(value), once(by))
         answer = rank_suspects(columns, asked, str(source), top=top, partitions=partitions, progress=progress)
     raise typer.Exit(printing.show(answer, form))
