@@ -145,6 +145,17 @@ def public(module):
     return getattr(module, "__all__", None) or [name for name in defined if not name.startswith("_")]
 
 
+#: Pages for newcomers, and words that they should not have to look up elsewhere.
+NEWCOMERS = "index start choose guide cli faq cheatsheet conversion_rates tutorial_analyst tutorial_ml".split()
+PLAIN = ("README.md", *(f"docs/{name}.md" for name in NEWCOMERS))
+ODD = re.compile(r"\b(laws?|dealt|anew|spoil\w*|grounds|is no number|oblivious)\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("page", PLAIN)
+def test_pages_for_newcomers_use_plain_words(page):
+    assert not ODD.findall((ROOT / page).read_text("utf-8"))
+
+
 def test_relative_links_exist():
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):

@@ -1,7 +1,7 @@
-"""Means, U-statistics and differences that stay right when part of the data is corrupt.
+"""Averages, comparisons and models that stay right when some rows are wrong, and say how far off they can be.
 
-Rows are cut into more than twice as many blocks as there may be corrupt rows. The statistic is computed on every block,
-and the median of these values is returned: the clean blocks outvote the others.
+Start with `mean(x)`, `describe(frame)`, `difference(a, b)` and `tolerance(a, b)`. You say how many rows may be corrupt
+(`contamination`, 1 % by default) and what is known of the others (`assume`, nothing by default).
 """
 
 from __future__ import annotations

@@ -91,3 +91,11 @@ def test_many_corrupt_rows_make_small_blocks():
 def test_wrong_questions_are_refused(call, error, told):
     with pytest.raises(error, match=told):
         call()
+
+
+def test_suspects_are_a_table_in_notebooks():
+    x = np.random.default_rng(0).normal(10.0, size=1000)
+    x[7] = 90.0
+    text = ov.suspects(x, top=2)._repr_html_()
+    assert text.startswith("<table>")
+    assert "<th style='text-align:left'>7</th><td>90</td><td>1</td>" in text

@@ -15,6 +15,7 @@ from outvote.contamination import Contamination
 from outvote.data.arguments import is_whole
 from outvote.data.progress import watched
 from outvote.data.rows import read_rows
+from outvote.data.text import html_table
 from outvote.estimate.request import Allowed
 
 Floats = NDArray[np.float64]
@@ -66,6 +67,11 @@ class Suspects:
         return "\n".join([*lines, *(f"{row:>10} {value:>14.7g} {score:>6.3f}" for row, value, score in cells)])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Render as a small table in notebooks."""
+        rows = zip(self.rows.tolist(), self.values.tolist(), self.scores.tolist(), strict=True)
+        return html_table("suspects", f"the most suspect of {self.n_rows} rows", ("row", "value", "score"), rows)
 
 
 def suspects(
