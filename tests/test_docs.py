@@ -146,7 +146,18 @@ def public(module):
 
 
 #: Pages for newcomers, and words that they should not have to look up elsewhere.
-NEWCOMERS = "index start choose guide cli faq cheatsheet conversion_rates tutorial_analyst tutorial_ml".split()
+NEWCOMERS = [
+    "index",
+    "start",
+    "choose",
+    "guide",
+    "cli",
+    "faq",
+    "cheatsheet",
+    "conversion_rates",
+    "tutorial_analyst",
+    "tutorial_ml",
+]
 PLAIN = ("README.md", *(f"docs/{name}.md" for name in NEWCOMERS))
 ODD = re.compile(r"\b(laws?|dealt|anew|spoil\w*|grounds|is no number|oblivious)\b", re.IGNORECASE)
 

@@ -25,7 +25,7 @@ def scan(
     ----------
     source : dataframe, relation, path, glob, list of paths, or DuckDB connection
         Any frame that narwhals supports (pandas, polars, pyarrow, …), eager or lazy (polars, Spark, Ibis, …); a DuckDB
-        relation; a Dask dataframe; Parquet, CSV, JSON lines or Arrow files by a path, a glob or a list; a DuckDB
+        relation; a Dask dataframe; Parquet, CSV, Excel, JSON or Arrow files by a path, a glob or a list; a DuckDB
         connection together with `table`. Only columns in the files are read, not columns encoded in the names of
         folders.
     row_id : str, optional
