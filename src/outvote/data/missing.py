@@ -95,6 +95,6 @@ def neutralise(rows: NDArray[Any], bad: NDArray[np.bool_], n_corrupt: int, what:
     """
     check_certain(int(bad.sum()), n_corrupt, len(rows), what)
     xp = namespace(rows)
-    centre = xp.astype(median(rows_of(rows, np.flatnonzero(~bad))), rows.dtype)
+    centre = xp.asarray(median(rows_of(rows, np.flatnonzero(~bad))), dtype=rows.dtype)
     filled: NDArray[Any] = xp.where(like(bad.reshape(-1, *(1,) * (rows.ndim - 1)), rows), centre, rows)
     return filled

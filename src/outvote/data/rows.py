@@ -136,7 +136,8 @@ def _from_frame(x: Any, name: str) -> tuple[Any, tuple[str, ...] | None]:
         return values, None if native.name in (None, "") else (str(native.name),)
     if isinstance(native, nw.DataFrame):
         _check_dtypes(dict(native.schema), name)
-        table = native.to_numpy()
+        # Polars 1 has no array for a frame without columns.
+        table = native.to_numpy() if native.columns else np.empty(native.shape)
         if table.dtype.kind == "O":
             table = native.with_columns(*(_floats(column, name) for column in native.iter_columns())).to_numpy()
         return table, tuple(map(str, native.columns))

@@ -221,7 +221,8 @@ class LazyEngine(Engine):
         frame = self._prepared(query, ids=False)
         if query.by and _is_spark(frame.implementation):  # other groups stay where they are
             frame = self._only(frame, query, labels)
-        elif len(query.by) == 1:
+        elif len(query.by) == 1 and not self._schema[query.by[0]].is_temporal():
+            # Polars 1 refuses to look for Python's datetimes, which are in microseconds, among milliseconds.
             frame = frame.filter(nw.col(ours("k0")).is_in(list(labels)))
         found = self._collected(frame)
         values = np.column_stack([numbers_of(found[ours(f"v{j}")]) for j in range(len(query.columns))])
