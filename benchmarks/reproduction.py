@@ -13,7 +13,7 @@ from outvote.paper.experiments.running import load
 PAGE = """# The paper, run again
 
 Every figure, table and experiment of P. Laforgue, G. Staerman, S. Clémençon, *Generalization Bounds in the Presence of
-Outliers: a Median-of-Means Study* (ICML 2021), and a few beyond it, made by
+Outliers: a Median-of-Means Study* (ICML 2021), and a few beyond it, made in a clone by
 
 ```
 pip install '.[reproduce]'

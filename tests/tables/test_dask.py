@@ -316,5 +316,5 @@ def test_invalid_sources_and_clients_raise(monkeypatch, client, files):
     with pytest.raises(TypeError, match="source is a list: give a Dask dataframe, or Parquet files"):
         ov.scan([], client=client)
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'dask\[dataframe\]' distributed"):
+    with pytest.raises(ModuleNotFoundError, match=r"clusters need dask: pip install 'dask\[dataframe\]' distributed"):
         ov.scan(files, client=client)

@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
+from outvote.data.packages import install_command
+
 try:
     import typer
 except ModuleNotFoundError:  # pragma: no cover - tested in an environment without it
-    sys.exit("the command line needs typer and rich: pip install typer rich")
+    sys.exit(f"the command line needs typer and rich: {install_command('typer', 'rich')}")
 
 from outvote.cli import other_commands
 from outvote.cli.app import app, command, form_of, once, one, opened, typed

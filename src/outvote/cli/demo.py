@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from outvote.assumptions.assumption import FiniteVariance
 from outvote.contamination import Contamination, Corrupted
+from outvote.data.packages import install_command
 from outvote.estimate.mean import mean
 from outvote.estimate.result import RobustEstimate
 from outvote.plotting import COLORS, legend_below, save
@@ -109,7 +110,8 @@ def main(arguments: list[str] | None = None) -> None:
         import matplotlib
         import rich  # noqa: F401
     except ModuleNotFoundError as missing:
-        raise SystemExit(f"the demonstration needs {missing.name}: pip install matplotlib typer rich") from None
+        needed = install_command("matplotlib", "rich")
+        raise SystemExit(f"the demonstration needs {missing.name}: {needed}") from None
     matplotlib.use("Agg")
     clean, corrupted = corrupt()
     rows, robust = answers(clean, corrupted.data)

@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, Self
 
 from outvote.data.conversion import check_reading, copied
 from outvote.data.csv_text import check_header, check_rows, dialect, first_cells, first_line
+from outvote.data.packages import install_command
 
 #: Endings of names, and the kind of file they stand for; `.gz` or `.zst` may follow those of text.
 KINDS = {
@@ -147,7 +148,7 @@ def duckdb_module() -> Any:
         import duckdb
         import pyarrow  # noqa: F401
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"files are read by {error.name}: pip install duckdb pyarrow") from None
+        raise ModuleNotFoundError(f"files are read by {error.name}: {install_command('duckdb', 'pyarrow')}") from None
     return duckdb
 
 

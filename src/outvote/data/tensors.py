@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.data.packages import install_command
+
 
 def is_tensor(x: Any) -> bool:
     """Return whether `x` is a torch tensor, without importing torch."""
@@ -42,9 +44,8 @@ def namespace(x: Any) -> Any:
     try:
         from array_api_compat import array_namespace
     except ImportError:
-        raise ImportError(
-            "tensors on a device need array-api-compat: pip install array-api-compat, or pass x.cpu()"
-        ) from None
+        needed = install_command("array-api-compat")
+        raise ImportError(f"tensors on a device need array-api-compat: {needed}, or pass x.cpu()") from None
     return array_namespace(x)
 
 

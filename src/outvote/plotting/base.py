@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from outvote.data.packages import install_command
 from outvote.data.writing import whole
 
 #: Colours that differ in lightness as much as in hue, so that they are readable in grey and to the colour-blind.
@@ -26,7 +27,7 @@ def _pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("plots need matplotlib: pip install matplotlib") from None
+        raise ModuleNotFoundError(f"plots need matplotlib: {install_command('matplotlib')}") from None
     return plt
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.data.files import find_files
+from outvote.data.packages import install_command
 from outvote.data.text import count
 from outvote.estimate.summary import BlockSummary, RowSummary
 from outvote.tables.engine import ANSWER, Engine, Key, NumberedRows, Query, Tally, add_tallies, as_pandas
@@ -61,7 +62,8 @@ def cluster_engine(source: Any, row_id: str | None, client: Any) -> Engine:
         import dask.dataframe as dd
         from distributed import Client
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("clusters need dask: pip install 'dask[dataframe]' distributed") from None
+        needed = install_command("dask[dataframe]", "distributed")
+        raise ModuleNotFoundError(f"clusters need dask: {needed}") from None
     if client is not None and not isinstance(client, Client):
         raise TypeError(f"client={client!r} is a {type(client).__name__}: give a dask.distributed.Client")
     if isinstance(source, dd.DataFrame):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from outvote.data.packages import install_command
+
 try:
     from torch import Tensor as _Tensor  # noqa: F401
 except ImportError as error:
-    raise ImportError("outvote.torch needs torch: pip install torch") from error
+    needed = install_command("torch", "array-api-compat")
+    raise ImportError(f"outvote.torch needs torch: {needed}") from error
 
 if TYPE_CHECKING:
     from outvote.torch.blocks import BatchPlan, choose_blocks, deal_blocks, plan_batch
