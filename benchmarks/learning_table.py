@@ -140,14 +140,14 @@ def ways(task: str, share: float, seed: int) -> dict[str, Any]:
             return make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
 
         huber: Any = make_pipeline(StandardScaler(), SGDClassifier(loss="modified_huber", random_state=seed))
-        ours = ov.RobustClassifier(**common), ov.RobustClassifier(polish=True, **common)
+        ours = ov.RobustClassifier(**common), ov.RobustClassifier(finish=False, **common)
     else:
 
         def plain() -> Any:
             return make_pipeline(StandardScaler(), LinearRegression())
 
         huber = make_pipeline(StandardScaler(), HuberRegressor(max_iter=2000))
-        ours = ov.RobustRegressor(**common), ov.RobustRegressor(polish=True, **common)
+        ours = ov.RobustRegressor(**common), ov.RobustRegressor(finish=False, **common)
     target = task == "regression"
     return {
         "plain": plain(),
@@ -156,7 +156,7 @@ def ways(task: str, share: float, seed: int) -> dict[str, Any]:
         "winsorize + trimming": Winsorized(Trimmed(plain(), share), target),
         "Huber": huber,
         "outvote": ours[0],
-        "outvote, polish": ours[1],
+        "outvote, vote alone": ours[1],
     }
 
 

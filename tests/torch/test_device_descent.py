@@ -355,7 +355,7 @@ def test_early_stopping_callbacks_and_progress_bars(capsys):
         contamination=0.07,
         early_stopping=True,
         n_iter_no_change=5,
-        polish=False,
+        finish=False,
         callbacks=[seen.append],
         verbose=1,
         random_state=0,
@@ -366,7 +366,7 @@ def test_early_stopping_callbacks_and_progress_bars(capsys):
     assert seen[-1].risk == pytest.approx(ranker.history_["train_risk"][-1])
     assert ranker.score(x_test, y_test) > 0.8
     assert capsys.readouterr().out
-    stopped = ov.RobustRanker(polish=False, callbacks=[lambda state: state.epoch == 6], random_state=0, device="cpu")
+    stopped = ov.RobustRanker(finish=False, callbacks=[lambda state: state.epoch == 6], random_state=0, device="cpu")
     assert stopped.fit(x_test, y_test).n_iter_ == 7
 
 

@@ -13,12 +13,14 @@ from sklearn.utils.validation import column_or_1d
 
 from outvote.blocks.plan import BlockPlan
 from outvote.learning.arrays import Array
-from outvote.learning.fit import Task
+from outvote.learning.fit import Ballots, Fit, Task
+from outvote.learning.jury import trusted_classes
 from outvote.learning.learner import HeldOutRisk, RobustLearner
 from outvote.learning.losses import Hinge, Logistic, MulticlassHinge, PointLoss, Softmax, loss_of
 from outvote.learning.losses.common import sigmoid, softmax
+from outvote.learning.n_blocks import plans_of
 from outvote.learning.parameters import documented
-from outvote.learning.robustness_warnings import warn_of_small_classes
+from outvote.learning.robustness_warnings import warn_of_lost_class, warn_of_small_classes
 from outvote.learning.scaling import ScaledRows
 from outvote.learning.voting import Cell
 
@@ -149,6 +151,28 @@ class RobustClassifier(ClassifierMixin, RobustLearner):  # type: ignore[misc]
                 cells.append(self._cell((rows,), plan.n_blocks, n_corrupt, weight=len(rows) / n_rows))
                 plans.append(plan)
         return cells, tuple(plans)
+
+    def _trusted(self, ballots: Ballots) -> Array:
+        fit, n_classes = ballots.fit, len(self.classes_)
+        codes = self._codes(fit.task.targets)
+        rows, plans = fit.rows, plans_of(fit.plan)
+        most: list[Any] = [fit.counts, [plan.n_corrupt for plan in plans]]
+        if self.blocks == "all":  # half of a class at most
+            most = [np.bincount(some, minlength=n_classes) // 2 for some in (codes, codes[rows])]
+        every, voting = np.append(most[0], ballots.n_corrupt), np.append(most[1], ballots.n_voting)
+        by_class = self.blocks == "class"
+        return trusted_classes(fit.task.x, codes, ballots.losses, rows, (every, voting), fit.rng, by_class)
+
+    def _can_finish(self, fit: Fit) -> bool:
+        codes = self._codes(fit.task.targets)
+        gone = np.setdiff1d(codes, codes[fit.trusted])
+        if len(gone):
+            warn_of_lost_class(self.classes_[gone[0]])
+        return not len(gone) and len(np.unique(codes[fit.trusted])) == len(self.classes_)
+
+    def _codes(self, targets: Array) -> Array:
+        """Return the classes of targets, 0, 1, …"""
+        return ((targets > 0) if len(self.classes_) == 2 else targets).astype(np.int64)
 
     def _warn(self, task: Task, plans: tuple[BlockPlan, ...], n_corrupt: int) -> None:
         super()._warn(task, plans, n_corrupt)

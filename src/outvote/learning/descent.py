@@ -25,6 +25,8 @@ from outvote.learning.steps import Steps, norm
 #: Products of rows with this many columns, and with this many multiplications, may use all threads of numpy. Smaller
 #: ones are slower on several threads.
 _WIDE, _LARGE = 100, 2**24
+#: Risks that fall by less than this share of the first risk in a window have stopped falling.
+_PROGRESS = 0.01
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,9 @@ class Settings:
         With rows held out: stop after this many epochs without progress there.
     tol : float
         What counts as progress, relative to the risk.
+    window : int, optional
+        End when the median risk of so many epochs is hardly below that of as many before: as many more epochs follow,
+        with steps that shrink to 0, and the mean of the last half of these is returned.
 
     Examples
     --------
@@ -58,6 +63,7 @@ class Settings:
     average: bool = True
     patience: int | None = None
     tol: float = 1e-4
+    window: int | None = None
 
 
 DEFAULTS = Settings()
@@ -145,7 +151,7 @@ class Descent:
     def run(self) -> Descended:
         """Perform the descent."""
         problem, settings, steps = self.problem, self.settings, self.settings.steps
-        theta, n_done, watch = self.start.copy(), self.first_epoch, Watch(self)
+        theta, n_done, watch, ending = self.start.copy(), self.first_epoch, Watch(self), Ending(self)
         velocity, total, n_averaged = np.zeros_like(theta), np.zeros_like(theta), 0
         counts = np.zeros(len(problem.targets), dtype=np.int32)
         large = len(theta) >= _WIDE and len(problem.targets) * theta.size >= _LARGE
@@ -156,15 +162,19 @@ class Descent:
                 if settings.alpha:
                     gradient = gradient + settings.alpha * problem.penalised * theta
                 velocity = steps.momentum * velocity + gradient
-                moved = theta - steps.step(velocity, chosen_risk, steps.length(epoch, self.end_epoch))
+                moved = theta - steps.step(velocity, chosen_risk, ending.length(epoch))
                 check_risk(theta, risk, epoch)
                 check_finite(moved, epoch)
                 moved = problem.loss.project(moved)
                 step, theta, n_done = norm(moved - theta), moved, epoch + 1
-                if self.is_averaged(epoch):
+                if ending.is_averaged(epoch):
                     total, n_averaged = total + theta, n_averaged + 1
                 watch.history.append(risk, selected, step)
                 advance(risk)
+                if ending.begins(epoch, watch.history.train_risk):
+                    total, n_averaged = np.zeros_like(theta), 0
+                if ending.is_over(epoch):
+                    break
                 if self.is_watched:
                     held_out_risk = None if self.held_out is None else self.held_out.median_risk(theta.copy(), self.rng)
                     if watch.stops(State(epoch, self.end_epoch, theta.copy(), risk, held_out_risk, step)):
@@ -190,6 +200,40 @@ class Descent:
         before = max(self.problem.median_risk(start, self.rng) for start in starts)
         check_progress(before, self.problem.median_risk(theta, self.rng), theta)
         return Descended(theta, watch.history, counts, n_epochs)
+
+
+class Ending:
+    """When a descent ends, and how its steps shrink: at the last epoch, or after the risks have stopped falling."""
+
+    def __init__(self, descent: Descent):
+        self.descent, self.turn = descent, math.inf
+
+    def begins(self, epoch: int, risks: Sequence[float]) -> bool:
+        """Return whether the end begins after this epoch, since the risks have stopped falling."""
+        window = self.descent.settings.window
+        if window is None or math.isfinite(self.turn) or len(risks) < 2 * window or len(risks) % (window // 2):
+            return False
+        if sum(risks[-window:]) < sum(risks[-2 * window : -window]) - _PROGRESS * window * abs(risks[0]):
+            return False
+        self.turn = epoch + 1
+        return True
+
+    def length(self, epoch: int) -> float:
+        """Return the length of the step of an epoch."""
+        length = self.descent.settings.steps.length(epoch, self.descent.end_epoch)
+        if not math.isfinite(self.turn):
+            return length
+        return length * (1 + math.cos(math.pi * (epoch - self.turn) / (self.descent.settings.window or 1))) / 2
+
+    def is_averaged(self, epoch: int) -> bool:
+        """Return whether the parameter after this epoch enters the mean."""
+        if not math.isfinite(self.turn):
+            return self.descent.is_averaged(epoch)
+        return self.descent.settings.average and 2 * (epoch + 1 - self.turn) > (self.descent.settings.window or 1)
+
+    def is_over(self, epoch: int) -> bool:
+        """Return whether this epoch is the last."""
+        return epoch + 1 - self.turn >= (self.descent.settings.window or 1)
 
 
 class Watch:

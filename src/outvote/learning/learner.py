@@ -21,12 +21,13 @@ from outvote.estimate.risk import certify_risk
 from outvote.kernels.kernel import Kernel
 from outvote.learning.arrays import Array
 from outvote.learning.descent import Settings
-from outvote.learning.fit import Fit, Task
+from outvote.learning.fit import Ballots, Fit, Task
 from outvote.learning.n_blocks import is_auto, plan_one_sample
 from outvote.learning.parameters import PRESETS
 from outvote.learning.robustness_warnings import warn_of_blocks, warn_of_copies
 from outvote.learning.scaling import ScaledRows
 from outvote.learning.steps import Steps
+from outvote.learning.trust import trusted_by_loss, worst
 from outvote.learning.voting import Cell, middle_blocks
 
 
@@ -65,7 +66,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
     average: Any = "auto"
     scaling: Any = "auto"
     init: Any = "auto"
-    polish: Any = "auto"
+    finish: Any = "auto"
     early_stopping: bool = False
     validation_fraction: float = 0.2
     n_iter_no_change: int = 20
@@ -165,10 +166,27 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         plan = self._plan(len(rows), n_corrupt, contamination, task.loss.degree)
         return [self._cell((rows,), plan.n_blocks, n_corrupt, groups=task.groups)], plan
 
+    def _trusted(self, ballots: Ballots) -> Array:
+        """Return the rows to finish on: all if hardly one is contradicted, else all but the most suspect.
+
+        Losses far above the others contradict a row, and so do losses above that of no fit, if there are some of them.
+        """
+        n_corrupt, scores = ballots.n_corrupt, ballots.far_scores()
+        contradicted = ~trusted_by_loss(ballots.losses, scores, n_corrupt)
+        if not contradicted.any() and 4 * (ballots.losses > ballots.neutral_risk()).sum() < n_corrupt:
+            return ~contradicted
+        suspect = np.where(contradicted, np.inf, ballots.outlier_scores())
+        return ~worst(suspect, np.ones(len(suspect), dtype=bool), n_corrupt)
+
+    def _can_finish(self, fit: Fit) -> bool:
+        """Return whether the trusted rows are enough for a fit."""
+        samples = fit.task.samples(np.flatnonzero(fit.trusted))
+        return all(len(rows) >= (fit.task.loss.degree if len(samples) == 1 else 1) for rows in samples)
+
     def _warn(self, task: Task, plans: tuple[BlockPlan, ...], n_corrupt: int) -> None:
         """Warn of what may make the fit less robust; `n_corrupt` of all rows may be corrupt."""
         warn_of_blocks(plans)
-        warn_of_copies(task.x, task.targets, sum(plan.n_corrupt for plan in plans))
+        warn_of_copies(task.x, task.targets, n_corrupt)
 
     # --- what all learners share -------------------------------------------------------------------------
 

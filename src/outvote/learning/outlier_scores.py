@@ -11,7 +11,7 @@ from outvote.learning.arrays import Array, slices
 from outvote.learning.problem import Problem
 
 #: Each row of a pair loss is paired with at least and at most this many others, and with fewer beyond so many pairs.
-_PARTNERS = 32, 256, 2**24
+_PARTNERS = 32, 256, 2**22
 #: Rows processed at once.
 _AT_ONCE = 2**16
 

@@ -13,7 +13,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "average": True,
         "scaling": True,
         "init": "zero",
-        "polish": None,
+        "finish": True,
     },
     "paper": {
         "step_rule": "plain",
@@ -23,7 +23,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "average": False,
         "scaling": False,
         "init": "normal",
-        "polish": False,
+        "finish": False,
     },
 }
 """What "auto" stands for: outvote's own choice, made to fail seldom, and Algorithm 1 of the paper."""
@@ -39,7 +39,7 @@ COMMON_PARAMETERS = """contamination : float, int or Contamination, default=0.05
     alpha : float, default=0.0
         L2 penalty, alpha/2·‖w‖², on scaled columns; never on an intercept.
     max_iter : int, default=300
-        Number of epochs.
+        Number of epochs at most. Where a finish follows, the descent ends when the middle blocks stop improving.
     step_rule : {"auto", "normalised", "clipped", "polyak", "plain"}
         See `outvote.learning.Steps`.
     step_size : "auto" or float
@@ -57,9 +57,10 @@ COMMON_PARAMETERS = """contamination : float, int or Contamination, default=0.05
         Centre and scale the columns robustly inside the fit. Coefficients are in the units of the input.
     init : {"auto", "zero", "normal"} or ndarray
         Where the descent starts: at zero (a metric: I/d), at 0.1·N(0, I), or at given coefficients.
-    polish : "auto" or bool
-        Refit without the most suspect rows, as many as may be corrupt, and keep the refit unless the vote of the blocks
-        finds it much worse. By default losses of pairs are refitted, losses of single rows are not.
+    finish : "auto" or bool
+        After the vote, fit plainly to the rows that it trusts: all but those far out and those that the others
+        contradict, at most as many as may be corrupt. The vote of the blocks must not find that much worse. Of many
+        rows (4096 and more) a random part votes; all are judged.
     early_stopping : bool, default=False
         Stop when the median risk on rows held out stops falling, and keep the best parameter.
     validation_fraction : float, default=0.2
@@ -89,8 +90,10 @@ COMMON_ATTRIBUTES = """n_blocks_ : int or tuple of int
     history_ : dict
         One entry for each epoch: ``train_risk`` (of the median block), ``selected_blocks``, ``held_out_risk``,
         ``step``.
+    support_ : ndarray of bool
+        The rows that the fit was finished on; all if there was no finish.
     selection_counts_ : ndarray
-        How often each row sat in a chosen block; rows with low counts are suspect.
+        How often each row sat in a chosen block; rows with low counts are suspect (0 for a row that did not vote).
     row_losses_ : ndarray
         Loss of each row under the fit; for pairs, its mean loss with rows that were chosen often.
     outlier_scores_ : ndarray

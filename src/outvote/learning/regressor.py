@@ -11,11 +11,12 @@ from sklearn.utils.validation import column_or_1d
 
 from outvote.estimate.result import RobustEstimate
 from outvote.learning.arrays import Array
-from outvote.learning.fit import Task
+from outvote.learning.fit import Ballots, Task
 from outvote.learning.learner import HeldOutRisk, RobustLearner
 from outvote.learning.losses import Absolute, Huber, Squared, loss_of
 from outvote.learning.parameters import documented
 from outvote.learning.scaling import ScaledRows, robust_centre_and_scale
+from outvote.learning.trust import trusted_numbers
 
 
 @documented
@@ -90,6 +91,13 @@ class RobustRegressor(RegressorMixin, RobustLearner):  # type: ignore[misc]
         loss = loss_of("squared" if self.loss == "auto" else self.loss, known, 1)
         targets = (y - self._y_centre) / self._y_scale
         return Task(x, targets, loss, intercept=self.fit_intercept, centred=self.fit_intercept)
+
+    def _trusted(self, ballots: Ballots) -> Array:
+        fit = ballots.fit
+        x, targets = fit.task.x, fit.task.targets
+        voted = np.abs(fit.design.scores(ballots.found.theta) - targets)
+        voted[np.isnan(voted)] = np.inf
+        return trusted_numbers(x, targets, voted, fit.rows, (ballots.n_corrupt, ballots.n_voting))
 
     def _scale_targets(self, y: Array) -> None:
         """Set a robust centre and scale of y, so that steps suit any unit."""

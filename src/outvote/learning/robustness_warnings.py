@@ -77,6 +77,14 @@ def warn_of_small_classes(n_corrupt: int, targets: Array, classes: Array, remedy
         )
 
 
+def warn_of_lost_class(label: object) -> None:
+    """Warn of a class none of whose rows is trusted."""
+    _warn(
+        f"no row of class {label!r} is trusted: all lie far out, or the other rows contradict them. The fit is that of "
+        "the vote alone, and may ignore the class. blocks='class' keeps it"
+    )
+
+
 def most_copies(x: Array, targets: Array) -> tuple[int, int]:
     """Return how often the most frequent row (with its target) occurs, and where it occurs first.
 

@@ -87,7 +87,7 @@ def in_step(monkeypatch):
         {"algorithm": "paper"},
         {"algorithm": "paper", "contamination": 0, "n_blocks": 1, "middle": 1.0},
         {},
-        {"n_blocks": 9, "middle": 0.5, "polish": False},
+        {"n_blocks": 9, "middle": 0.5, "finish": False},
         {"contamination": 0},
         {"algorithm": "paper", "middle": 0.3, "scaling": True, "average": True},
     ],
@@ -120,7 +120,7 @@ def test_metrics_equal_those_fitted_one_by_one(options, in_step):
 @pytest.mark.parametrize("schedule", ["constant", "cosine", "inverse"])
 @pytest.mark.parametrize("more", [{}, {"momentum": 0.5, "alpha": 0.1}])
 def test_every_step_rule_and_schedule_gives_the_same_fit(rule, schedule, more):
-    model = ov.RobustRanker(step_rule=rule, schedule=schedule, step_size=0.05, max_iter=15, polish=False, **more)
+    model = ov.RobustRanker(step_rule=rule, schedule=schedule, step_size=0.05, max_iter=15, finish=False, **more)
     compare(alike(model), [ranked(seed) for seed in range(N_RUNS)])
 
 
@@ -128,7 +128,7 @@ def test_every_step_rule_and_schedule_gives_the_same_fit(rule, schedule, more):
     ("model", "make"),
     [
         (ov.RobustRegressor(max_iter=20), ranked),
-        (ov.RobustRegressor(max_iter=20, fit_intercept=False, loss="squared", alpha=0.1, polish=True), ranked),
+        (ov.RobustRegressor(max_iter=20, fit_intercept=False, loss="squared", alpha=0.1, finish=True), ranked),
         (ov.RobustClassifier(max_iter=20, alpha=0.1), classed),
         (ov.RobustRanker(max_iter=20, early_stopping=True, n_iter_no_change=3), ranked),
         (ov.RobustMetricLearner(max_iter=20, early_stopping=True, n_iter_no_change=3), classed),
@@ -159,10 +159,10 @@ class Bounded(Gap):
 
 def test_user_losses(in_step):
     data = [ranked(seed) for seed in range(N_RUNS)]
-    compare(alike(ov.RobustRanker(loss=Gap(0.5), max_iter=10, polish=False)), data)
+    compare(alike(ov.RobustRanker(loss=Gap(0.5), max_iter=10, finish=False)), data)
     assert in_step == []  # clone copies the loss, and copies with settings need not be alike
     loss = Gap(0.5)
-    models = [ov.RobustRanker(loss=loss, max_iter=10, polish=False, random_state=seed) for seed in range(N_RUNS)]
+    models = [ov.RobustRanker(loss=loss, max_iter=10, finish=False, random_state=seed) for seed in range(N_RUNS)]
     compare(models, data)
     assert in_step == [N_RUNS]
     bounded = Bounded(0.5)
@@ -177,7 +177,7 @@ def test_user_losses(in_step):
         (ov.RobustClassifier(max_iter=10, blocks="class"), lambda seed: classed(seed, 90)),
         (ov.RobustRanker(max_iter=10), lambda seed: (*ranked(seed), np.arange(60) // 10)),
         (ov.RobustRanker(max_iter=10), lambda seed: (ranked(seed)[0].astype(np.float32), ranked(seed)[1])),
-        (ov.RobustRanker(max_iter=10, polish=False), lambda seed: ranked(seed, shift=1e9)),
+        (ov.RobustRanker(max_iter=10, finish=False), lambda seed: ranked(seed, shift=1e9)),
     ],
     ids=["two samples", "cells", "groups", "float32", "far from 0"],
 )
@@ -201,7 +201,7 @@ def test_list_of_different_learners(in_step):
 
 def test_number_of_fits_in_step_is_limited_by_memory(monkeypatch, in_step):
     monkeypatch.setattr(together, "_MOST_NUMBERS", 2 * 60 * 3 + 10)
-    compare(alike(ov.RobustRanker(max_iter=10, polish=False)), [ranked(seed) for seed in range(N_RUNS)])
+    compare(alike(ov.RobustRanker(max_iter=10, finish=False)), [ranked(seed) for seed in range(N_RUNS)])
     assert in_step == [2, 2]
 
 
@@ -251,7 +251,7 @@ def test_callbacks_apply_to_their_own_fit(model, make):
         def watch(run):
             return lambda state: seen[run].append(state) or (run == 2 and state.epoch == 4)
 
-        models = [model(max_iter=12, polish=False, random_state=run, callbacks=[watch(run)]) for run in range(N_RUNS)]
+        models = [model(max_iter=12, finish=False, random_state=run, callbacks=[watch(run)]) for run in range(N_RUNS)]
         fit(models, [make(run) for run in range(N_RUNS)])
         return models, seen
 
@@ -336,13 +336,15 @@ def test_diverging_refit_is_ignored(monkeypatch):
         return calls[-1]
 
     monkeypatch.setattr(together, "descend_in_step", failing)
-    model, data = ov.RobustRanker(max_iter=20), [ranked(seed) for seed in range(N_RUNS)]
+    model, data = ov.RobustMetricLearner(max_iter=20), [classed(seed) for seed in range(N_RUNS)]
     found = fit_together(alike(model), data)
     assert len(calls) == 2
-    for at, (one, polished, rough) in enumerate(zip(found, alike(model), alike(model, polish=False), strict=True)):
-        expected = (rough if at == 1 else polished).fit(*data[at])
-        np.testing.assert_allclose(one.coef_, expected.coef_, rtol=1e-9)
-        assert at != 1 or not np.allclose(one.coef_, polished.fit(*data[at]).coef_, rtol=1e-3)
+    for at, (one, finished, rough) in enumerate(zip(found, alike(model), alike(model, finish=False), strict=True)):
+        expected = (rough if at == 1 else finished).fit(*data[at])
+        same_metric = {"rtol": 1e-6, "atol": 1e-9}
+        np.testing.assert_allclose(one.mahalanobis_matrix(), expected.mahalanobis_matrix(), **same_metric)
+        other = finished.fit(*data[at]).mahalanobis_matrix()
+        assert at != 1 or not np.allclose(one.mahalanobis_matrix(), other, rtol=1e-3)
 
 
 # --- arguments -----------------------------------------------------------------------------------------------

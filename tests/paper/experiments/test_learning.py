@@ -102,7 +102,7 @@ def test_trace_undoes_the_scaling_of_the_default():
     dirty, _ = learning.corrupt("boston", rng, sane, np.ones(13))
     trace = learning.Trace("boston", test, scaling=robust_scaling(dirty[0], 8))
     model = ov.RobustRanker(
-        loss="product", contamination=8, max_iter=20, average=False, polish=False, random_state=0, callbacks=[trace]
+        loss="product", contamination=8, max_iter=20, average=False, finish=False, random_state=0, callbacks=[trace]
     )
     assert trace.epochs == []
     assert learning.model_loss("boston", model.fit(*dirty), test) == pytest.approx(trace.losses[-1])

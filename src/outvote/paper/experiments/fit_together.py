@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Literal
 
@@ -124,6 +125,8 @@ def _kind(descent: Descent) -> Hashable:
     problem, start = descent.problem, descent.start
     design, loss, cell = problem.design, problem.loss, problem.cells[0]
     if type(problem) is not Problem or type(design) is not ScaledRows or len(problem.cells) > 1 or descent.verbose:
+        return None
+    if (descent.settings.window or math.inf) * 2 <= descent.settings.n_epochs:  # each may end at an epoch of its own
         return None
     if len(cell.samples) > 1 or cell.groups is not None or len(cell.samples[0]) > FEW_ROWS:
         return None

@@ -1,0 +1,201 @@
+"""Which rows to trust after a vote: all but those that lie far out, and those that the others contradict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from outvote.learning.arrays import Array, slices
+
+#: A row is far out if a value, or the length of the row, is this many times what clean rows reach.
+FAR = 3.2, 1.6
+#: A row that is this many times as far out is left out whatever the others say of it.
+TOO_FAR = 3.0
+#: A row must come this often to be looked at as copies, and this many times as often as any other row.
+_FEWEST_COPIES, _TIMES = 5, 3
+#: How often residuals are judged and the worst of them left out.
+_N_ROUNDS = 3
+#: Numbers compared at once.
+_AT_ONCE = 2**20
+
+
+@dataclass(frozen=True)
+class Screen:
+    """How far out rows lie, measured by what all but the corrupt rows reach in each column, and in length.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(200, 2))
+    >>> x[:3] = 1e3
+    >>> (Screen.of(x, n_corrupt=10).scores(x) > 1).nonzero()[0]
+    array([0, 1, 2])
+    """
+
+    centre: Array
+    reach: Array
+    longest: float
+
+    @classmethod
+    def of(cls, x: Array, n_corrupt: int) -> Screen:
+        """Measure the columns; one in which most rows are alike says nothing. NaN lies in the middle."""
+        last = max(0, len(x) - 1 - n_corrupt)
+        before = max(0, last - n_corrupt)
+        with np.errstate(all="ignore"):
+            centre = np.where(np.isnan(x).all(axis=0), 0.0, np.nanmedian(np.where(np.isnan(x).all(axis=0), 0, x), 0))
+            gaps = _gaps(x, centre)
+            usual, reach = np.partition(gaps, (before, last), axis=0)[[before, last]]
+            reach = np.where((usual == 0) | ~np.isfinite(reach), np.inf, reach)
+            lengths = _lengths(gaps / reach)
+        longest = float(np.partition(lengths, last)[last])
+        return cls(centre, reach, longest if 0 < longest < np.inf else np.inf)
+
+    def scores(self, x: Array) -> Array:
+        """Return how far out each row lies; above 1 is far."""
+        found, (widest, longest) = np.empty(len(x)), FAR
+        for part in slices(len(x), _AT_ONCE // max(1, x.shape[1])):
+            with np.errstate(all="ignore"):
+                gaps = _gaps(x[part], self.centre) / self.reach
+                gaps[np.isnan(gaps)] = 0.0
+                far = np.maximum(gaps.max(axis=1) / widest, _lengths(gaps) / (longest * self.longest))
+            found[part] = np.where(np.isnan(far), np.inf, far)
+        return found
+
+
+def _gaps(x: Array, centre: Array) -> Array:
+    gaps = np.abs(x - centre)
+    gaps[np.isnan(gaps)] = 0.0
+    return gaps
+
+
+def _lengths(gaps: Array) -> Array:
+    return np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
+
+
+def worst(scores: Array, suspect: Array, most: int) -> Array:
+    """Return which of the suspect rows have the highest scores, at most `most`.
+
+    Examples
+    --------
+    >>> worst(np.array([3.0, 9.0, 5.0]), np.array([True, False, True]), 1)
+    array([False, False,  True])
+    """
+    rows = np.flatnonzero(suspect)
+    found = np.zeros(len(scores), dtype=bool)
+    found[rows[np.argsort(-scores[rows], kind="stable")[: max(0, most)]]] = True
+    return found
+
+
+def copies(x: Array, targets: Array) -> Array:
+    """Return which rows are copies of one that comes far more often than any other, all but the first of them.
+
+    Examples
+    --------
+    >>> x = np.r_[np.arange(9.0), np.full(6, 4.0)][:, None]
+    >>> copies(x, np.zeros(15)).nonzero()[0]
+    array([ 9, 10, 11, 12, 13, 14])
+    """
+    weights = np.random.default_rng(0).standard_normal(x.shape[1] + 1)
+    with np.errstate(all="ignore"):
+        keys = np.nan_to_num(x, nan=0.5) @ weights[:-1] + weights[-1] * targets
+    _, group, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+    found = np.zeros(len(x), dtype=bool)
+    largest = int(sizes.argmax())
+    others = np.delete(sizes, largest).max(initial=0)
+    if others and sizes[largest] >= max(_FEWEST_COPIES, _TIMES * others):
+        found[np.flatnonzero(group == largest)[1:]] = True
+    return found
+
+
+def far_scores(x: Array, targets: Array, rows: Array, n_corrupt: int) -> Array:
+    """Return how far out all rows lie by the measure of some; copies are infinitely far."""
+    scores = Screen.of(x[rows], n_corrupt).scores(x)
+    scores[copies(x, targets)] = np.inf
+    return scores
+
+
+def contradicted_losses(losses: Array, n_corrupt: int) -> Array:
+    """Return which rows have losses far above all others, at most `n_corrupt` rows.
+
+    A loss is far if it is above the median times the fourth power of upper quartile/median, both without the
+    `n_corrupt` largest losses: four to five standard deviations of a normal residual. This is the rule of
+    `outvote.torch.trusted_rows` with ``above="far"``.
+
+    Examples
+    --------
+    >>> contradicted_losses(np.array([1.0, 2.0, 1.0, 2.0, 1.5, 90.0, 3.0]), 2).nonzero()[0]
+    array([5])
+    """
+    losses = np.where(np.isnan(losses), np.inf, losses)
+    kept = np.sort(losses)[: len(losses) - n_corrupt]
+    middle, upper = kept[len(kept) // 2], kept[3 * len(kept) // 4]
+    limit = middle * (upper / middle) ** 4 if middle > 0 and np.isfinite(upper) else 0.0
+    return worst(losses, losses > max(limit, kept[-1]), n_corrupt)
+
+
+def trusted_by_loss(losses: Array, scores: Array, n_corrupt: int) -> Array:
+    """Return the rows to trust, given their losses and how far out they lie; at most `n_corrupt` are not trusted.
+
+    A row far out is trusted if its loss does not contradict it, unless it is too far.
+    """
+    wrong = contradicted_losses(losses, n_corrupt)
+    far = worst(scores, scores > 1, n_corrupt)
+    out = far & (wrong | (scores > TOO_FAR))
+    return ~out & ~worst(losses, wrong & ~out, n_corrupt - int(out.sum()))
+
+
+def trusted_numbers(x: Array, targets: Array, voted: Array, rows: Array, counts: tuple[int, int]) -> Array:
+    """Return the rows of a regression to trust: residuals of least squares do not contradict them.
+
+    Parameters
+    ----------
+    x, targets : ndarray
+        All rows, and their targets.
+    voted : ndarray
+        The residuals of the voted model.
+    rows : ndarray
+        The rows that voted. They are judged in several rounds, from two starts: the voted model, and least squares on
+        the rows that do not lie far out. The start that explains the rows better is taken. All rows are judged once.
+    counts : tuple of int
+        How many of all rows, and of those that voted, may be corrupt.
+    """
+    n_corrupt, n_voting = counts
+    scores = far_scores(x, targets, rows, n_voting)
+    own, own_targets, own_scores = x[rows], targets[rows], scores[rows]
+    near = ~worst(own_scores, own_scores > 1, n_voting)
+    found: list[tuple[float, Array]] = []
+    plain = least_squares(own, own_targets, near)
+    for gaps in (residuals(own, own_targets, plain), voted[rows]):
+        for _ in range(_N_ROUNDS):
+            kept = trusted_by_loss(gaps, own_scores, n_voting)
+            weights = least_squares(own, own_targets, kept)
+            gaps = residuals(own, own_targets, weights)
+        found.append((float(np.square(np.sort(gaps)[: len(gaps) - n_voting]).sum()), weights))
+    best = min(found, key=lambda one: one[0])[1]
+    return trusted_by_loss(residuals(x, targets, best), scores, n_corrupt)
+
+
+def least_squares(x: Array, targets: Array, kept: Array) -> Array:
+    """Return the weights of the columns and an intercept that fit the kept rows best."""
+    taken = x[kept].astype(np.float64)
+    centre, scale = standardised(taken)
+    found = np.linalg.lstsq((taken - centre) / scale, targets[kept] - targets[kept].mean(), rcond=None)[0] / scale
+    return np.append(found, targets[kept].mean() - centre @ found)
+
+
+def residuals(x: Array, targets: Array, weights: Array) -> Array:
+    """Return |x·w + b - y|; what is not finite is infinite."""
+    with np.errstate(all="ignore"):
+        gaps = np.abs(x @ weights[:-1].astype(x.dtype) + weights[-1] - targets)
+    return np.where(np.isnan(gaps), np.inf, gaps)
+
+
+def standardised(x: Array, centred: bool = True) -> tuple[Array, Array]:
+    """Return the mean and the standard deviation of each column, 1 where it is constant; 0 and root mean squares if
+    the columns must not be centred.
+    """
+    with np.errstate(all="ignore"):
+        centre = x.mean(axis=0, dtype=np.float64) if centred else np.zeros(x.shape[1])
+        scale = x.std(axis=0, dtype=np.float64) if centred else np.sqrt(np.square(x, dtype=np.float64).mean(axis=0))
+    usable = np.isfinite(scale) & (scale > 0) & np.isfinite(centre)
+    return np.where(usable, centre, 0.0), np.where(usable, scale, 1.0)
