@@ -32,6 +32,7 @@ _HOMES = {
     "RobustAUCClassifier": "learning",
     "RobustClassifier": "learning",
     "RobustEstimate": "estimate.result",
+    "RobustFit": "learning",
     "RobustMetricLearner": "learning",
     "RobustRanker": "learning",
     "RobustRegressor": "learning",
@@ -70,6 +71,7 @@ __all__ = [
     "RobustAUCClassifier",
     "RobustClassifier",
     "RobustEstimate",
+    "RobustFit",
     "RobustMetricLearner",
     "RobustRanker",
     "RobustRegressor",
@@ -133,6 +135,7 @@ if TYPE_CHECKING:
     from outvote.learning import (
         RobustAUCClassifier,
         RobustClassifier,
+        RobustFit,
         RobustMetricLearner,
         RobustRanker,
         RobustRegressor,

@@ -11,6 +11,7 @@ from outvote.learning.metric_learner import RobustMetricLearner
 from outvote.learning.problem import Problem
 from outvote.learning.ranking import RobustAUCClassifier, RobustRanker, concordance
 from outvote.learning.regressor import RobustRegressor
+from outvote.learning.robust_fit import RobustFit
 from outvote.learning.robustness_warnings import RobustnessWarning
 from outvote.learning.steps import Steps
 
@@ -21,6 +22,7 @@ __all__ = [
     "Problem",
     "RobustAUCClassifier",
     "RobustClassifier",
+    "RobustFit",
     "RobustLearner",
     "RobustMetricLearner",
     "RobustRanker",
