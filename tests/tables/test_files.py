@@ -81,7 +81,7 @@ def test_file_extensions(tmp_path, name, kind):
     assert agrees(asked(tmp_path / name))
 
 
-@pytest.mark.parametrize("name", ["a.json", "a", "a.csv.zip", "a.gz", "csv", ".csv"])
+@pytest.mark.parametrize("name", ["a.xml", "a", "a.csv.zip", "a.gz", "csv", ".csv"])
 def test_unsupported_extensions_raise(tmp_path, name):
     (tmp_path / name).write_text("x\n1\n")
     with pytest.raises(ValueError, match=r"is not a kind of file that outvote reads: its name must end in \.csv"):
