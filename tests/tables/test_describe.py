@@ -91,3 +91,8 @@ def test_other_things_are_refused():
     for other in (np.ones(10), [1, 2], pl.LazyFrame({"a": [1]})):
         with pytest.raises(TypeError, match=f"frame is a {type(other).__name__}: describe takes"):
             ov.describe(other)
+
+
+def test_no_boolean_is_suspect():
+    rare = np.random.default_rng(0).random(2000) < 0.03
+    assert ov.describe(pd.DataFrame({"bought": rare}))["suspects"].tolist() == [0]

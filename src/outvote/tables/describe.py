@@ -93,12 +93,15 @@ def _line(values: Floats, allowed: Contamination, confidence: float, *, boolean:
     counts = {"n": len(there), "missing": len(values) - len(there)}
     if not len(there):
         return counts, "it has no values"
-    scores = rank(there, [np.arange(len(there))], allowed, _PARTITIONS, 0).scores
+    suspects = 0  # neither of two values stands out
+    if not boolean:
+        scores = rank(there, [np.arange(len(there))], allowed, _PARTITIONS, 0).scores
+        suspects = int((scores > _SUSPECT).sum())
     with np.errstate(over="ignore", invalid="ignore"):
         plain = float(there.mean())
     quantiles = np.asarray(quantile(there, [0.05, 0.5, 0.95], 0).estimate).tolist()
     known = dict(zip(("p05", "median", "p95"), quantiles, strict=True))
-    line = counts | {"mean": plain, **known, "suspects": int((scores > _SUSPECT).sum())}
+    line = counts | {"mean": plain, **known, "suspects": suspects}
     try:
         found = mean(there.astype(bool) if boolean else there, allowed, confidence, nan_policy="corrupt")
     except ValueError as error:
