@@ -1,45 +1,65 @@
-# Everything runs inside .venv, which the first target that needs it creates.
+# Everything runs inside .venv, which the first target that needs it creates; other environments are .venv-*.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OUT := out
-# The version the tests and the gallery were run with; any from 2.4 on will do for use.
-TORCH := torch==2.13.0
+FLOORS := .venv-floors
+OTHER := .venv-$(notdir $(PYTHON))
+WHEEL := .venv-wheel
+# A fast part of the tests that calls every dependency: for the oldest versions, and for other interpreters.
+QUICK := tests/data tests/blocks tests/certificate tests/kernels tests/learning/test_learners.py tests/plotting \
+	tests/tables/test_frames.py tests/tables/test_files.py tests/tables/test_dask.py tests/estimate/test_mean.py \
+	tests/estimate/test_columns.py tests/estimate/test_bad_input.py tests/cli/test_demo.py tests/cli/test_quantiles_and_rates.py \
+	tests/test_import.py tests/test_metrics.py tests/test_datasets.py tests/test_release.py
 
 .DEFAULT_GOAL := help
 
-$(BIN)/python:
+# Groups of pyproject.toml are known to pip from 25.1 on; that of Python 3.11 is older.
+$(VENV)/.pip:
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@touch $@
 
-$(VENV)/.demo: pyproject.toml | $(BIN)/python
+$(VENV)/.demo: pyproject.toml $(VENV)/.pip
 	$(BIN)/python -m pip install --quiet --editable '.[plot,cli]'
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[all,dev]'
+$(VENV)/.dev: pyproject.toml $(VENV)/.pip
+	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev
 	@touch $@
 
-$(VENV)/.bench: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[all,dev,bench]'
+$(VENV)/.bench: pyproject.toml $(VENV)/.pip
+	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev --group bench
 	@touch $@
 
-$(VENV)/.torch: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet $(TORCH)
-	$(BIN)/python -m pip install --quiet --editable '.[all,dev,torch]'
+$(VENV)/.torch: pyproject.toml $(VENV)/.pip
+	$(BIN)/python -m pip install --quiet --editable '.[all,torch]' --group dev --group torch
 	@touch $@
 
-$(VENV)/.spark: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[all,dev,spark]'
+$(VENV)/.spark: pyproject.toml $(VENV)/.pip
+	$(BIN)/python -m pip install --quiet --editable '.[all,spark]' --group dev
 	@touch $@
 
-$(VENV)/.docs: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet $(TORCH)
-	$(BIN)/python -m pip install --quiet --editable '.[docs,torch]'
+$(VENV)/.docs: pyproject.toml $(VENV)/.pip
+	$(BIN)/python -m pip install --quiet --editable '.[tables,plot,torch]' --group docs --group torch
+	@touch $@
+
+$(FLOORS)/.ready: pyproject.toml .ci/floors.py
+	$(PYTHON) -m venv --clear $(FLOORS)
+	$(FLOORS)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(FLOORS)/bin/python .ci/floors.py > $(FLOORS)/constraints.txt
+	$(FLOORS)/bin/python -m pip install --quiet --constraint $(FLOORS)/constraints.txt --editable '.[all]' --group test
+	@touch $@
+
+$(OTHER)/.ready: pyproject.toml
+	$(PYTHON) -m venv --clear $(OTHER)
+	$(OTHER)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(OTHER)/bin/python -m pip install --quiet --editable '.[all]' --group test
 	@touch $@
 
 .PHONY: help
 help: ## List the targets.
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 .PHONY: demo
 demo: $(VENV)/.demo ## Corrupt a data set and compare mean, median, trimmed mean and outvote with the truth.
@@ -57,6 +77,23 @@ test-torch: $(VENV)/.torch ## Run the tests of outvote.torch with coverage (at l
 .PHONY: test-spark
 test-spark: $(VENV)/.spark ## Run the tests of Spark on this machine with coverage (at least 95 %); installs pyspark, needs Java.
 	$(BIN)/python -m pytest --cov --cov-config=tests/spark/coverage.toml --cov-report=term tests/spark
+
+.PHONY: test-floors
+test-floors: $(FLOORS)/.ready ## Run a fast part of the tests with the oldest versions that pyproject.toml allows (Python 3.11 or 3.12).
+	OMP_NUM_THREADS=1 $(FLOORS)/bin/python -m pytest -q $(QUICK)
+
+.PHONY: test-python
+test-python: $(OTHER)/.ready ## Run the same part with another interpreter: make test-python PYTHON=python3.13.
+	OMP_NUM_THREADS=1 $(OTHER)/bin/python -m pytest -q $(QUICK)
+
+.PHONY: test-wheel
+test-wheel: $(VENV)/.pip ## Build sdist and wheel into dist, install the wheel in an empty environment, and try it there.
+	rm -rf dist $(WHEEL)
+	$(BIN)/python -m pip install --quiet --group release
+	$(BIN)/python -m build --outdir dist > /dev/null
+	$(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/python -m pip install --quiet "$$(echo dist/*.whl)[cli,tables]"
+	.ci/try-wheel $(WHEEL)/bin dist
 
 .PHONY: test-theory
 test-theory: $(VENV)/.dev ## Run the slow tests, and the simulations of the certificates at full length (minutes).
@@ -113,6 +150,6 @@ docs: $(VENV)/.docs ## Build the documentation into out/docs; a warning is an er
 	@echo "open $(OUT)/docs/index.html"
 
 .PHONY: clean
-clean: ## Remove the environment and everything generated.
-	rm -rf $(VENV) $(OUT) docs/gallery docs/generated dist build .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache
+clean: ## Remove the environments and everything generated.
+	rm -rf $(VENV) .venv-* $(OUT) docs/gallery docs/generated dist build .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
