@@ -255,3 +255,13 @@ def test_few_rows_with_five_percent_corrupt(place, most):
             x[:25] = place
         widths.append(mean(x, 25).radius)
     assert np.mean(widths) <= most
+
+
+@pytest.mark.parametrize("assume", [ov.FiniteVariance(1.0), ov.SubGaussian(1.0), ov.FiniteKurtosis(3.0, 1.0)])
+@pytest.mark.parametrize("n_corrupt", [0, 5])
+@pytest.mark.parametrize("alternative", ["two-sided", "less"])
+def test_rows_that_spread_too_much_for_a_declared_scale_are_refused(assume, n_corrupt, alternative):
+    rows = np.concatenate([np.random.default_rng(0).normal(size=300), np.full(100, 1000.0)])
+    with pytest.raises(ValueError, match="the rows contradict assume="):
+        ov.mean(rows, n_corrupt, assume=assume, alternative=alternative)
+    assert ov.mean(rows[:300], n_corrupt, assume=assume, alternative=alternative).certificate.provenance == "certified"

@@ -273,6 +273,7 @@ def _mean_of_column(
         provenance, note = ("certified", "") if bounded else ("none", _TOO_FEW)
     elif n_corrupt == 0 and request.vote == "auto" and not isinstance(assume, Bounded) and rows.has_values:
         found, vote = _fixed(ordered.values, assume, terms)
+        refuse_contradiction(contradicts(rows, found, scale_of(assume), terms.log_delta), rows, assume)
     else:
         found = declared_interval(rows, assume, terms)
         spread = not isinstance(assume, Bounded) and not found.empty
