@@ -208,7 +208,7 @@ def measure(results: Results, held_out: bool | None, only: str = "", with_trees:
                 if only in ("", way):
                     for attack in ATTACKS:
                         results.measure(name, attack, way, fit, N_SPLITS)
-                    if classes and len(np.unique(loaded(name)[1])) == 2:
+                    if way in ("plain", OURS) and classes and len(np.unique(loaded(name)[1])) == 2:
                         results.measure(name, "clean", way, fit, N_SPLITS, rare=True)
             for way, fit in trees(classes).items() if with_trees and not only else ():
                 for attack in TREE_ATTACKS:

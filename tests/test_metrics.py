@@ -174,3 +174,97 @@ def test_scorer_of_a_users_loss():
     assert repr(loss) == "robust_scorer('absolute_error', contamination=3, use='estimate')"
     with pytest.raises(ValueError, match="one number for each"):
         metrics.robust_scorer(plain.mean_absolute_error, contamination=3)(model, x, y)
+
+
+# --- every name of scikit-learn ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def judged():
+    """Return models of two and of three classes and of positive numbers, with rows to judge them on."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(900, 3))
+    score = x[:, 0] + 0.5 * rng.normal(size=900)
+    two, three, numbers = (score > 0).astype(int), np.digitize(score, [-0.5, 0.5]), np.exp(score / 2) + 0.1
+    linear = Ridge().fit(x, numbers)
+    positive = type("Positive", (), {"predict": lambda self, x: np.maximum(linear.predict(x), 0.05)})()
+    return x, {
+        "two": (LogisticRegression().fit(x, two), two),
+        "three": (LogisticRegression().fit(x, three), three),
+        "numbers": (positive, numbers),
+    }
+
+
+def test_every_scorer_of_scikit_learn_has_a_robust_form_or_a_reason():
+    from outvote.metrics.scorer import REFUSED
+
+    named = set(plain.get_scorer_names())
+    assert named == (set(metrics.SCORERS) | set(REFUSED)) - {"concordance"}
+    for name, (_, nearest) in REFUSED.items():
+        assert nearest in metrics.SCORERS
+        with pytest.raises(ValueError, match=rf"metric='{name}' has no robust form: it .* Take '{nearest}'"):
+            metrics.robust_scorer(name)
+
+
+@pytest.mark.parametrize("name", sorted(set(metrics.SCORERS) - {"concordance"}))
+def test_without_corrupt_rows_a_scorer_is_near_the_plain_one(name, judged):
+    x, models = judged
+    kinds = ["numbers"] if metrics.SCORERS[name][0].__module__.endswith("numbers") else ["two", "three"]
+    if name in ("neg_mean_squared_error", "neg_mean_absolute_error"):
+        kinds = ["numbers"]
+    if name in ("f1", "precision", "recall", "jaccard", "roc_auc"):
+        kinds = ["two"]
+    if name in ("roc_auc_ovr", "roc_auc_ovo", "top_k_accuracy"):
+        kinds = ["three"]
+    for kind in kinds:
+        model, y = models[kind]
+        if kind == "numbers":
+            expected = -plain.get_scorer(name)._score_func(y, model.predict(x)) if name.startswith("neg") else (
+                plain.get_scorer(name)._score_func(y, model.predict(x)))  # fmt: skip
+        else:
+            expected = plain.get_scorer(name)(model, x, y)
+        scorer = metrics.robust_scorer(name, contamination=0)
+        assert scorer(model, x, y) == pytest.approx(expected, abs=0.02, rel=0.15)
+        found = scorer.estimate(model, x, y)
+        assert found.interval.low <= found.estimate <= found.interval.high
+        assert np.isfinite(metrics.robust_scorer(name, contamination=0.005, use="bound")(model, x, y))
+
+
+@pytest.mark.parametrize(
+    "name", ["f1", "precision", "recall_macro", "balanced_accuracy", "neg_brier_score", "f1_macro", "roc_auc_ovr"]
+)
+def test_bounded_scores_are_certified_and_hold_under_corrupt_rows(name, judged):
+    x, models = judged
+    model, y = models["two" if "_" not in name or name.startswith("neg") else "three"]
+    scorer = metrics.robust_scorer(name, contamination=9)
+    clean = plain.get_scorer(name)(model, x, y)
+    wrong = y.copy()
+    wrong[:9] = (y.max() - y[:9] + (y[:9] * 2 == y.max())) % (y.max() + 1)
+    found = scorer.estimate(model, x, wrong)
+    assert found.certificate.provenance == "certified"
+    sign = -1 if name.startswith("neg") else 1
+    assert found.interval.low <= sign * clean <= found.interval.high
+    assert found.certificate.confidence == pytest.approx(0.95, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: metrics.SCORERS["f1"][0]([0, 1, 2], [0, 1, 2]), "take f1_macro"),
+        (lambda: metrics.SCORERS["precision_macro"][0]([0, 1, 1], [0, 0, 0]), "no row counts for the precision"),
+        (lambda: metrics.SCORERS["neg_mean_gamma_deviance"][0]([1.0, -2.0], [1.0, 1.0]), "y_true holds -2"),
+        (lambda: metrics.SCORERS["neg_mean_poisson_deviance"][0]([1.0, 2.0], [1.0, 0.0]), "y_pred holds 0"),
+        (lambda: metrics.SCORERS["neg_brier_score"][0]([0, 1], [[0.5, 0.5]]), "y_proba has shape"),
+        (lambda: metrics.SCORERS["top_k_accuracy"][0]([5], [[0.5, 0.5]], labels=[0, 1]), "does not know"),
+    ],
+)
+def test_bad_arguments_of_further_metrics_raise(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_target_that_may_be_constant_leaves_r2_unbounded_below():
+    y = np.r_[np.zeros(300), np.ones(5)]
+    found = metrics.SCORERS["r2"][0](y, y + 0.5, contamination=5)
+    assert found.interval.low == -np.inf
+    assert metrics.SCORERS["r2"][0](Y, Y, contamination=0).estimate == 1.0
