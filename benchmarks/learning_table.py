@@ -314,10 +314,10 @@ def page(results: Results) -> str:
         "\n".join(linear_table(results, True)),
         "R² of linear regressions:",
         "\n".join(linear_table(results, False)),
-        f"Models of trees, means over the sets ({N_TREE_SPLITS} splits):",
-        "\n".join(tree_table(results)),
         "In short, differences of mean scores:",
         "\n".join(clauses(results)),
+        f"Models of trees, means over the sets ({N_TREE_SPLITS} splits):",
+        "\n".join(tree_table(results)),
     ]
     return "\n\n".join(parts)
 

@@ -45,6 +45,15 @@ def ranked(n_rows: int, columns: int, dtype: str = "float64") -> tuple[Any, Any]
 
 
 @lru_cache(maxsize=2)
+def noisy(n_rows: int, columns: int) -> tuple[Any, Any]:
+    """Rows, a linear function of them with noise, and one row in a hundred far off."""
+    x = normal(n_rows, columns)
+    y = np.asarray(x @ np.ones(columns) + normal(n_rows), dtype=np.float64)
+    y[::100] = 1e3
+    return x, y
+
+
+@lru_cache(maxsize=2)
 def labelled(n_rows: int, columns: int, n_classes: int = 2) -> tuple[Any, Any]:
     """Rows and classes that their first column tells apart, roughly."""
     x = normal(n_rows, columns)
@@ -86,7 +95,7 @@ def fit(learner: Any, x: Any, y: Any) -> Job:
 
 def rows(quick: bool) -> list[Row]:
     """Epochs against one product with the rows; fits against scikit-learn's."""
-    from sklearn.linear_model import LogisticRegression, SGDClassifier
+    from sklearn.linear_model import HuberRegressor, LogisticRegression, SGDClassifier
     from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
     wide, long, small = (20_000, 10**5, 10**4) if quick else (10**5, 10**6, 10**4)
@@ -94,6 +103,9 @@ def rows(quick: bool) -> list[Row]:
 
     def classes(columns: int = 20) -> Any:
         return labelled(many, columns)
+
+    def numbers() -> Any:
+        return noisy(many, 20)
 
     def few() -> Any:
         return labelled(1000, 10, 3)
@@ -123,8 +135,14 @@ def rows(quick: bool) -> list[Row]:
             alone(later(lambda: metric(long // 10, 100, 5, middle="auto"))), alone(read_metric)),
         Row(f"RobustClassifier, {power(many)} × 20", "SGDClassifier", None,
             lambda: fit(own, *classes())(), lambda: fit(SGDClassifier(loss="log_loss"), *classes())()),
-        Row(f"RobustClassifier, {power(many)} × 20", "LogisticRegression", None,
-            lambda: fit(own, *classes())(), lambda: fit(LogisticRegression(), *classes())()),
+        Row(f"RobustClassifier, {power(many)} × 20", "LogisticRegression", 4.0,
+            alone(lambda: fit(own, *classes())()), alone(lambda: fit(LogisticRegression(), *classes())())),
+        Row(f"RobustRegressor, {power(many)} × 20, 1 % corrupt", "HuberRegressor", 5.0,
+            alone(lambda: fit(ov.RobustRegressor(contamination=0.01, random_state=0), *numbers())()),
+            alone(lambda: fit(HuberRegressor(), *numbers())())),
+        Row(f"RobustRanker, {power(many)} × 10", "LogisticRegression", 6.7,
+            alone(lambda: fit(ov.RobustRanker(contamination=0.01, random_state=0), *ranked(many, 10))()),
+            alone(lambda: fit(LogisticRegression(), *classes(10))())),
         Row("RobustMetricLearner, 1000 × 10", "NeighborhoodComponentsAnalysis", None,
             lambda: fit(ov.RobustMetricLearner(contamination=0.01, random_state=0), *few())(),
             lambda: fit(NeighborhoodComponentsAnalysis(random_state=0), *few())()),

@@ -18,14 +18,14 @@ from outvote.learning.scaling import ScaledRows
 from outvote.learning.trust import standardised
 
 #: Pairs of the finish: so many in all, in blocks of at least so many rows.
-_PAIRS, _FEWEST = 2**19, 32
+_PAIRS, _FEWEST = 2**19, 16
 #: Steps of a solver at most, and the gain below which L-BFGS stops.
-_MAX_ITER, _GAIN = 500, 1e-6
+_MAX_ITER, _GAIN = 500, 1e-5
 
 
 def can_finish(problem: Problem) -> bool:
     """Return whether there is a solver: for linear scores of rows in memory, without groups."""
-    loss, plain = problem.loss, isinstance(problem.design, ScaledRows)
+    loss, plain = problem.loss, type(problem.design) is ScaledRows
     free = type(loss).project is Loss.project and type(loss).scores is Loss.scores
     return plain and free and all(cell.groups is None for cell in problem.cells)
 
