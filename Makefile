@@ -131,6 +131,10 @@ comparison: $(VENV)/.dev ## Write docs/comparison.md (nine estimators, five dist
 	$(BIN)/python benchmarks/compare.py
 	$(BIN)/python benchmarks/premise.py
 
+.PHONY: learning
+learning: $(VENV)/.bench ## Measure learners on nine data sets under eight kinds of corruption, for docs/learning.md (what is measured is kept).
+	$(BIN)/python -m benchmarks.learning_table
+
 .PHONY: figure
 figure: $(VENV)/.dev ## Draw the figure of the README (docs/images).
 	$(BIN)/python -m benchmarks.front

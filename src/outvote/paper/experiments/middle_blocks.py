@@ -105,6 +105,7 @@ def _model(
     if algorithm == DEFAULT:
         epochs = _DEFAULT_EPOCHS // shorter
         trace = learning.Trace(name, test, _EVERY, epochs - learning.TAIL, robust_scaling(dirty[0], count))
+        options["finish"] = False  # the experiment follows the descent to its end
         return RobustRanker(loss="product", max_iter=epochs, callbacks=[trace], **options), trace
     epochs = learning.SETTINGS[name].epochs // shorter
     trace = learning.Trace(name, test, _EVERY, epochs - learning.TAIL)
