@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from doc_pages import blocks_of, check_page, draw, needs_spark, sections_of, typed
+from sklearn.linear_model import LinearRegression
 
 import outvote
 
@@ -55,7 +56,8 @@ def test_examples_of_the_readme_table_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = "".join(f"{'AB'[i % 2]},{value},{i // 2},{1 + i % 3},{value / 2}\n" for i, value in enumerate(x))
     (tmp_path / "orders.csv").write_text("variant,revenue,user,sessions,before\n" + rows)
-    names["frame"] = pl.read_csv(tmp_path / "orders.csv")
+    names |= {"frame": pl.read_csv(tmp_path / "orders.csv"), "rows": x, "model": LinearRegression()}
+    names["frame"].with_row_index("ts").write_csv("log.csv")
     (tmp_path / "data").mkdir()
     pl.read_csv("orders.csv").write_parquet("data/orders.parquet")
     table = (ROOT / "README.md").read_text("utf-8").partition("## What to type")[2]
