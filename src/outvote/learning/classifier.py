@@ -20,6 +20,7 @@ from outvote.learning.losses import Hinge, Logistic, MulticlassHinge, PointLoss,
 from outvote.learning.losses.common import sigmoid, softmax
 from outvote.learning.n_blocks import plans_of
 from outvote.learning.parameters import documented
+from outvote.learning.products import product
 from outvote.learning.robustness_warnings import warn_of_lost_class, warn_of_small_classes
 from outvote.learning.scaling import ScaledRows
 from outvote.learning.voting import Cell
@@ -79,7 +80,7 @@ class RobustClassifier(ClassifierMixin, RobustLearner):  # type: ignore[misc]
     def decision_function(self, X: Any) -> Array:
         """Return the scores of rows: one for two classes (positive means ``classes_[1]``), else one for each class."""
         x = self._read(X)
-        scores = x @ self.coef_.T.astype(x.dtype) + self.intercept_
+        scores = product(x, self.coef_.T) + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> Array:

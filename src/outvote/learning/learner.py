@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from outvote.assumptions.assumption import Bounded, Proportion
 from outvote.blocks.plan import BlockPlan
 from outvote.contamination import Contamination
+from outvote.data.arguments import is_number, real
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.risk import certify_risk
 from outvote.kernels.kernel import Kernel
@@ -208,12 +209,12 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"{name}={value!r} must be an integer of at least 1")
         for name in ("alpha", "tol"):
             value = getattr(self, name)
-            if not isinstance(value, numbers.Real) or not 0 <= float(value) < math.inf:
+            if not (is_number(value) and 0 <= real(name, value) < math.inf):
                 raise ValueError(f"{name}={value!r} must be a finite number of at least 0")
-        if not 0 < self.validation_fraction < 1:
+        if not (is_number(self.validation_fraction) and 0 < self.validation_fraction < 1):
             raise ValueError(f"validation_fraction={self.validation_fraction!r} must lie strictly between 0 and 1")
         middle = self._setting("middle")
-        if middle is not None and not 0 <= middle <= 1:
+        if middle is not None and not (is_number(middle) and 0 <= middle <= 1):
             raise ValueError(f"middle={middle!r} must be 'auto' or a share in [0, 1]")
         return Settings(
             Steps(self._setting("step_rule"), self._setting("step_size"), self._setting("schedule"), self.momentum),

@@ -18,6 +18,7 @@ from outvote.learning.losses import DistanceHinge, MetricHinge
 from outvote.learning.losses.common import square_norm
 from outvote.learning.n_blocks import is_auto
 from outvote.learning.parameters import documented
+from outvote.learning.products import product
 from outvote.learning.robustness_warnings import warn_of_small_classes
 from outvote.learning.scaling import ScaledRows
 
@@ -87,7 +88,7 @@ class RobustMetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rob
     def transform(self, X: Any) -> Array:
         """Return the rows in coordinates in which the learnt distance is the ordinary one."""
         x = self._read(X)
-        return x @ self.components_.T.astype(x.dtype)
+        return product(x, self.components_.T)
 
     def mahalanobis_matrix(self) -> Array:
         """Return M, in the units of the input."""

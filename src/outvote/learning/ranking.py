@@ -18,6 +18,7 @@ from outvote.learning.learner import HeldOutRisk, RobustLearner
 from outvote.learning.losses import PAIR_LOSSES, loss_of
 from outvote.learning.n_blocks import plan_two_samples
 from outvote.learning.parameters import documented
+from outvote.learning.products import product
 from outvote.learning.scaling import ScaledRows
 from outvote.learning.voting import Cell
 
@@ -34,7 +35,7 @@ class _LinearScore(RobustLearner):
 
     def _scores_of(self, X: Any) -> Array:
         x = self._read(X)
-        return np.asarray(x @ self.coef_.astype(x.dtype) + self.intercept_, dtype=np.float64)
+        return np.asarray(product(x, self.coef_) + self.intercept_, dtype=np.float64)
 
 
 @documented
@@ -206,7 +207,7 @@ class RobustAUCClassifier(ClassifierMixin, _LinearScore):  # type: ignore[misc]
 
     def _set_parameters(self, design: ScaledRows, targets: Array) -> None:
         super()._set_parameters(design, targets)
-        scores = design.x @ self.coef_.astype(design.x.dtype) + self.intercept_
+        scores = product(design.x, self.coef_) + self.intercept_
         self.intercept_ -= _balanced_threshold(scores[targets == 0], scores[targets == 1])
 
     def _held_out_risk(self, X: Any, y: Any, loss: str) -> HeldOutRisk:

@@ -15,6 +15,7 @@ from outvote.learning.fit import Ballots, Task
 from outvote.learning.learner import HeldOutRisk, RobustLearner
 from outvote.learning.losses import Absolute, Huber, Squared, loss_of
 from outvote.learning.parameters import documented
+from outvote.learning.products import product
 from outvote.learning.scaling import ScaledRows, robust_centre_and_scale
 from outvote.learning.trust import trusted_numbers
 
@@ -57,7 +58,7 @@ class RobustRegressor(RegressorMixin, RobustLearner):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """Return predictions."""
         x = self._read(X)
-        return x @ self.coef_.astype(x.dtype) + self.intercept_
+        return product(x, self.coef_) + self.intercept_
 
     def certify(
         self,

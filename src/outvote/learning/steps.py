@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from outvote.data.arguments import check_choice
+from outvote.data.arguments import check_choice, is_number, real
 from outvote.learning.arrays import Array
 
 StepRule = Literal["normalised", "clipped", "polyak", "plain"]
@@ -50,9 +50,9 @@ class Steps:
     def __post_init__(self) -> None:
         check_choice("step_rule", self.rule, StepRule)
         check_choice("schedule", self.schedule, Schedule)
-        if not 0 < self.size < math.inf:
+        if not (is_number(self.size) and 0 < real("step_size", self.size) < math.inf):
             raise ValueError(f"step_size={self.size!r} must be a positive number")
-        if not 0 <= self.momentum < 1:
+        if not (is_number(self.momentum) and 0 <= self.momentum < 1):
             raise ValueError(f"momentum={self.momentum!r} must lie in [0, 1)")
 
     def length(self, epoch: int, n_epochs: int) -> float:
