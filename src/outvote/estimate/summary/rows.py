@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from outvote.assumptions import Assumption, Bounded, Proportion
 from outvote.data.arguments import is_whole
-from outvote.data.missing import NanPolicy, screen
+from outvote.data.missing import NanPolicy, check_certain, screen
 from outvote.data.rows import read_rows
 from outvote.estimate.ordered import Ordered, Summarised, Tallied
 from outvote.estimate.screened import as_ordered
-from outvote.estimate.summary.serialise import VERSION, Refused, refusing, whole
+from outvote.estimate.summary.serialise import VERSION, Refused, number_in, refusing, whole
 from outvote.votes.evidence import Grid, Tallies, pilot_of
 from outvote.votes.evidence.grid import BINS, FEWEST_BINS, MOST_BINS
 
@@ -253,6 +253,8 @@ class RowSummary:
             raise ValueError("the summary has no rows yet: update it first")
         found = self.n_found_corrupt
         if self._rows is not None:
+            if found > len(self._rows):  # they cannot be outvoted, and may be more than there is room for
+                check_certain(found, (self.n_rows - 1) // 2, self.n_rows, "there are NaN or infinite values")
             rows = np.concatenate([self._rows, np.full(found, np.nan)]) if found else self._rows
             return as_ordered(rows, np.isnan(rows) if found else None, assume, n_bad=found)
         if isinstance(assume, Proportion):
@@ -309,16 +311,16 @@ class RowSummary:
         if header.get("version") != VERSION:
             raise Refused(f"this RowSummary has version {header.get('version')!r}, outvote reads version {VERSION}")
         number, centre, unit = whole(header["number"]), header["centre"], header["unit"]
-        summary = cls(number if centre is None else Grid(float(centre), float(unit), number))
+        summary = cls(number if centre is None else Grid(number_in(centre), number_in(unit), number))
         summary.n_found_corrupt, summary.n_omitted = (_count(header[name]) for name in ("n_found_corrupt", "n_omitted"))
         beyond = header["beyond"]
-        summary._beyond = np.nan if beyond is None else float(beyond)
+        summary._beyond = np.nan if beyond is None else number_in(beyond)
         known = header["zeros_and_ones"]
         summary._zeros_and_ones = None if known is None else (_count(known[0]), _count(known[1]))
         return summary
 
     def _with_rows(self, rows: Any) -> Self:
-        values = np.asarray(rows, dtype=np.float64)
+        values = np.array([number_in(row) for row in rows] if isinstance(rows, list) else rows, dtype=np.float64)
         if self.bins is not None or values.ndim != 1 or len(values) > BINS or not np.isfinite(values).all():
             raise ValueError("rows are impossible")
         self._rows, self._counted = values, len(values)
@@ -365,6 +367,8 @@ class RowSummary:
             if "rows" in document:
                 return summary._with_rows(document["rows"])
             lines = [[whole(value) for value in document[name]] for name in ("bin", "count", "place", "square")]
+            if len({len(line) for line in lines}) > 1:
+                raise ValueError("bins are impossible")
             return summary._with_lines(np.array(lines, dtype=np.int64).reshape(4, len(lines[0])))
 
     def to_bytes(self) -> bytes:

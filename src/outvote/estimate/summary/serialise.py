@@ -78,13 +78,12 @@ class Serialised:
         """Set the moments of a summary, and return it; raise an error if the numbers are impossible."""
         n_cells, n_columns = self._size()
         moments = self.moments = Moments(0, n_columns)
-        numbers = np.asarray(counts)
-        if numbers.dtype.kind not in "iu" and numbers.size:
-            raise ValueError("counts are not whole numbers")
-        moments.counts = numbers.astype(np.int64)
-        moments.means, moments.m2 = (np.array(a, dtype=np.float64).reshape(len(a), n_columns) for a in (means, m2))
-        if {len(array) for array in moments.arrays} != {n_cells}:
-            raise Refused(f"this {type(self).__name__} is cut short: {len(numbers)} blocks instead of {n_cells}")
+        if {len(one) for one in (counts, means, m2)} != {n_cells}:
+            raise Refused(f"this {type(self).__name__} is cut short: {len(counts)} blocks instead of {n_cells}")
+        if isinstance(counts, list):
+            counts = [whole(one, most=MOST) for one in counts]
+        moments.counts = np.asarray(counts, dtype=np.int64)
+        moments.means, moments.m2 = (_table(a, n_cells, n_columns) for a in (means, m2))
         if (moments.counts < 0).any() or not np.isfinite(moments.means).all() or not (moments.m2 >= 0).all():
             raise ValueError("counts, means or squares are impossible")
         if moments.counts.sum(dtype=np.float64) > MOST:
@@ -187,8 +186,30 @@ def refusing(name: str) -> Iterator[None]:
         yield
     except Refused as error:
         raise ValueError(str(error)) from None
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error) as error:
-        raise ValueError(f"this is not a {name}: {type(error).__name__}: {error}") from None
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, struct.error) as error:
+        raise ValueError(
+            f"this is not a {name}: a field is missing or of another kind ({type(error).__name__})"
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"this is not a {name}: {error}") from None
+
+
+def _table(numbers: Any, n_cells: int, n_columns: int) -> NDArray[np.float64]:
+    """Return numbers of a document as a table of this size."""
+    try:
+        table = np.array(numbers, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("means or squares are missing, or of another kind") from None
+    if table.size != n_cells * n_columns:
+        raise ValueError(f"there are {table.size} means for {n_cells} blocks of {n_columns} columns")
+    return table.reshape(n_cells, n_columns)
+
+
+def number_in(value: Any) -> float:
+    """Return a number of a document as a float."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{value!r} is not a number")
+    return float(value)
 
 
 def whole(value: Any, least: int = 0, most: float = math.inf) -> int:
