@@ -43,8 +43,8 @@ def read(x: Any, name: str, *, stay: bool = False) -> Rows:
         x, names = _from_frame(x, name)
     try:
         values = np.asarray(x)
-    except ValueError as error:
-        raise ValueError(f"{name} is ragged: its rows have different lengths ({error})") from None
+    except ValueError:
+        raise ValueError(f"{name} is ragged: its rows have different lengths") from None
     if values.dtype.kind not in "biuf":
         found = {
             "U": "strings",

@@ -69,7 +69,10 @@ def rows_of(x: Any, rows: NDArray[Any] | slice) -> Any:
 def median(x: Any) -> Any:
     """Return the median over the first axis, as numpy defines it."""
     if isinstance(x, np.ndarray):
-        return np.median(x, axis=0)
+        with np.errstate(over="ignore"):
+            found = np.median(x, axis=0)
+        # The sum of the two in the middle may overflow, and their mean cannot.
+        return found if np.isfinite(found).all() else np.median(x / 2, axis=0) * 2
     if x.ndim > 1:
         ordered = namespace(x).sort(x, axis=0)
         return ordered[(len(x) - 1) // 2] / 2 + ordered[len(x) // 2] / 2

@@ -14,6 +14,7 @@ from outvote.certificate import Certificate
 from outvote.contamination import Contamination
 from outvote.data.missing import NanPolicy
 from outvote.data.rows import read_rows
+from outvote.data.tensors import median
 from outvote.data.text import rounded, spaced
 from outvote.estimate.request import Allowed, Request
 from outvote.estimate.result import Interval, RobustEstimate
@@ -201,8 +202,8 @@ def _chosen_bandwidth(rows: NDArray[Any]) -> tuple[float, float]:
     """
     table = rows.reshape(len(rows), -1).astype(np.float64)
     with np.errstate(over="ignore"):
-        far = np.hypot.reduce(table - np.median(table, axis=0), axis=1)  # squares would overflow
-    typical = float(np.median(far)) or (float(np.median(far[far > 0])) if far.any() else 0.0)
+        far = np.hypot.reduce(table - median(table), axis=1)  # squares would overflow
+    typical = float(median(far)) or (float(median(far[far > 0])) if far.any() else 0.0)
     # Two rows are about half as far again from each other as from the centre.
     exponent = math.log2(1.5) + math.log2(typical) if typical > 0 else 0.0
     nearest = round(min(max(exponent, _EXPONENTS[0]), _EXPONENTS[1]))

@@ -27,6 +27,8 @@ OUT = 3.0
 _NORMAL_MAD = 1.4826
 #: Partitions that share one permutation of the rows.
 _PER_SHUFFLE = 20
+#: No ranking gets better by more partitions than this.
+_MOST_PARTITIONS = 100_000
 #: Blocks that the median of the block means and their spread are read off: all are alike.
 _ENOUGH_BLOCKS = 1 << 13
 
@@ -131,6 +133,8 @@ def suspects(
     for name, number in (("top", top), ("partitions", partitions)):
         if not is_whole(number) or number < 1:
             raise ValueError(f"{name}={number!r} must be an integer of at least 1")
+    if partitions > _MOST_PARTITIONS:
+        raise ValueError(f"partitions={partitions!r} would take too long: give at most {_MOST_PARTITIONS}")
     allowed, seed = Contamination.of(contamination), seed_of(rng)
     if value is None and by is None:
         rows = read_rows(x, "x")
@@ -278,7 +282,8 @@ def score_rows(
                     sums[:turn] += column[n_blocks - turn :]
                 sums -= np.median(sums[:_ENOUGH_BLOCKS])
                 np.abs(sums, out=sums)
-                voted_out = sums > OUT * _NORMAL_MAD * np.median(sums[:_ENOUGH_BLOCKS])
+                with np.errstate(over="ignore"):
+                    voted_out = sums > OUT * _NORMAL_MAD * np.median(sums[:_ENOUGH_BLOCKS])
                 for counts, turn in zip(times, turns, strict=True):
                     counts[: n_blocks - turn] += voted_out[turn:]
                     counts[n_blocks - turn :] += voted_out[:turn]

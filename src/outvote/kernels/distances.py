@@ -7,13 +7,13 @@ rows: pairs come in tiles.
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from outvote.data.arguments import is_number, real
 from outvote.kernels.kernel import Kernel, torch_function
 from outvote.kernels.stacks import Stack, Values, batches, n_pairs
 
@@ -63,7 +63,7 @@ def gaussian_mmd(bandwidth: float = 1.0) -> Kernel:
 
 def checked_bandwidth(bandwidth: object) -> float:
     """Return a bandwidth as a float, or refuse it."""
-    width = float(bandwidth) if isinstance(bandwidth, numbers.Real) and not isinstance(bandwidth, bool) else math.nan
+    width = real("bandwidth", bandwidth) if is_number(bandwidth) else math.nan
     if not 0 < width < math.inf:
         raise ValueError(f"bandwidth={bandwidth!r} must be a positive number")
     return width
