@@ -25,8 +25,8 @@ BlockSize = ArrayLike | tuple[ArrayLike, ...]
 BERRY_ESSEEN = 0.4748  # Shevtsova (2011), i.i.d. summands
 
 
-#: Squares of scales beyond these are beyond all floats, or next to nothing.
-_LEAST, _MOST = 1e-150, 1e150
+#: Scales beyond these leave no room for the sums and quotients of a proof.
+_LEAST, _MOST = 1e-300, 1e300
 
 
 def _positive(name: str, value: float) -> float:

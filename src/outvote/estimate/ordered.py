@@ -396,4 +396,4 @@ def plain_average(values: Floats) -> float:
         return math.nan
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float(values.mean())
-    return mean if math.isfinite(mean) else float((values * 2.0**-60).mean() * 2.0**60)
+        return mean if math.isfinite(mean) else float((values * 2.0**-60).mean() * 2.0**60)

@@ -98,7 +98,8 @@ def vote(
             centres[part] = [one.count(column) for one, column in zip(scaled, to_host(columns).T, strict=True)]
     if not np.isfinite(centres).all():
         raise ValueError("the median block value is too large for a float: divide the rows by a power of ten first")
-    radius = np.array([one.radius for one in ready]) * scale
+    with np.errstate(over="ignore"):
+        radius = np.array([one.radius for one in ready]) * scale
     for j, one in enumerate(assumed):
         if _sigma_free(one, plan) and math.isfinite(ready[j].radius):
             radius[j] = ready[j].radius * math.sqrt(spread.block_variance(j))

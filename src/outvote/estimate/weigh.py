@@ -256,7 +256,8 @@ class Weighed:
         sorted_rows = sorted_rows.allowing(max(count, sorted_rows.n_found))
         at = side * centre / one.sd
         best = max(factors, key=lambda each: math.log(each.weight) + sorted_rows.log_product(each, at, at))
-        return best.logs(gaps / one.sd) - best.norm
+        with np.errstate(over="ignore"):
+            return best.logs(gaps / one.sd) - best.norm
 
 
 class Planned(NamedTuple):

@@ -124,7 +124,7 @@ class VarianceFactor(Factor):
     @cached_property
     def norm(self) -> float:
         """The logarithm of 1 + λH."""
-        return math.log1p(self.rate * self.sd**2 / (2 * self.depth))
+        return math.log1p(self.rate * self.sd * (self.sd / (2 * self.depth)))
 
     @cached_property
     def least(self) -> float:

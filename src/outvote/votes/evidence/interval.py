@@ -276,10 +276,10 @@ def _lowest_cell(rows: SortedRows, end: float, top: int, price: float) -> int:
 
     kept = rows.squares_above(end, 1.0, keep_small=False)
     mean = sum(float(np.sum(times * squares)) for squares, times in kept) / (rows.n_values - rows.droppable)
-    k = min(math.floor(math.log(max(mean, 1e-300)) / (2 * math.log(CELL))), top - 1)
+    k = min(math.floor(math.log(min(max(mean, 1e-300), 1e300)) / (2 * math.log(CELL))), top - 1)
     while k < top and ruled_out(k):
         k += 1
-    while not ruled_out(k - 1):
+    while CELL ** (k - 1) > 1e-300 and not ruled_out(k - 1):
         k -= 1
     return k
 

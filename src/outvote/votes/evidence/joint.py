@@ -43,7 +43,7 @@ def pairs_of_factors(
     """
     slopes = (ratio, 1.0)
     parts = zip(slopes, sds, sizes, strict=True)
-    stake = math.sqrt(2 * price / sum((slope * sd) ** 2 / n for slope, sd, n in parts))
+    stake = math.sqrt(2 * price) / math.hypot(*(slope * sd / math.sqrt(n) for slope, sd, n in parts))
     found = []
     for share, product, weight in _PAIRS[:1] if main_only else _PAIRS:
         pair = []
@@ -115,7 +115,9 @@ class Joint:
         means = self._means_of_a
         for p, pair in enumerate(self.pairs):
             values = self._products(p, bottom, top)
-            least = np.minimum(values[:-1], values[1:]) - self._bend(pair) * np.diff(means) ** 2 / 4
+            with np.errstate(over="ignore", invalid="ignore"):
+                least = np.minimum(values[:-1], values[1:]) - self._bend(pair) * np.diff(means) ** 2 / 4
+            least = np.where(np.isnan(least), -math.inf, least)  # cells as wide as floats go say nothing
             logs.append(least + math.log(pair[0].weight))
         return float(np.min(logs[0] if len(logs) == 1 else np.logaddexp.reduce(np.array(logs), axis=0)))
 
@@ -214,6 +216,8 @@ def _cells(low: float, high: float, origin: float, width: float, most: int) -> F
     >>> _cells(0.3, 2.4, 0.0, 0.7, 16), _cells(0.3, 2.4, 0.0, 0.7, 4)
     (array([0.3, 0.5, 1. , 1.5, 2. , 2.4]), array([0.3, 1. , 2. , 2.4]))
     """
+    if not (width > 0 and math.isfinite((high - low) / width)):  # rows at the ends of floats: one cell is enough
+        return np.array([low, high])
     width = 2.0 ** math.floor(math.log2(width))
     while math.ceil((high - origin) / width) - math.floor((low - origin) / width) > most:
         width *= 2

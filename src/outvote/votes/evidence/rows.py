@@ -254,7 +254,9 @@ class SortedRows:
         total -= len(inner) * factor.norm
         if not len(outer):
             return LogParts(total, outer)
-        y = np.minimum(np.maximum(outer - high, -factor.depth), outer - low)
+        y = np.maximum(outer - high, -factor.depth) if high < math.inf else np.full_like(outer, -factor.depth)
+        if low > -math.inf:  # else rows that overflowed would be that far from themselves
+            y = np.minimum(y, outer - low)
         return LogParts(total, factor.logs(y) - factor.norm)
 
     @cached_property

@@ -198,7 +198,7 @@ class Bets:
         for c, norm in self.curves:
             at = np.maximum(z, -0.5 / c) if monotone else z
             with np.errstate(over="ignore"):
-                values = np.log1p(at + c * at * at)
+                values = np.log1p(at * (1 + c * at))  # and not the sum: squares may be infinite
             values.partition(max(n_kept - 1, 0))
             small = values[n_kept:][values[n_kept:] <= norm]
             total = float(values[:n_kept].sum() + small.sum()) - (n_kept + len(small)) * norm
