@@ -1,0 +1,25 @@
+"""A short run of the fuzzer, and the calls that once found something."""
+
+import pytest
+from tests.fuzz.run import call, run
+
+#: Seeds and numbers of calls that were wrong, unclear or without an end.
+FOUND = [
+    (0, 20), (0, 44), (0, 101), (0, 102), (0, 109), (0, 154), (0, 160), (0, 222), (0, 245), (0, 251), (0, 313),
+    (1, 181), (1, 434), (1, 1352), (2, 96), (2, 113), (2, 208), (2, 2064), (2, 2554), (3, 823), (3, 891), (3, 1496),
+    (3, 1937), (3, 3578), (3, 4624), (3, 4705), (3, 4803), (3, 7615), (3, 7859), (3, 9151), (3, 9524), (3, 12601),
+    (3, 13358), (3, 17527), (3, 18700), (3, 19433),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("seed", "number"), FOUND)
+def test_calls_that_found_something(seed, number):
+    kind, outcome, why = call(seed, number)
+    assert outcome in ("answered", "refused"), f"{kind}: {why}"
+
+
+def test_random_calls_are_answered_or_refused():
+    counts, faults = run(2000, seed=0)
+    assert not faults
+    assert counts["mean answered"] > 100
+    assert counts["mean refused"] > 100
