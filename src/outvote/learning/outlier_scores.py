@@ -62,7 +62,8 @@ def outlier_scores(
     for values in (losses, distances):
         middle, scale = _middle_and_spread(values, max(1, len(values) - n_corrupt))
         for part in slices(len(values), _AT_ONCE):
-            scores[part] += np.maximum((values[part] - middle) / scale, 0.0)
+            with np.errstate(over="ignore"):  # a row as far out as floats go has an infinite score
+                scores[part] += np.maximum((values[part] - middle) / scale, 0.0)
     for part in slices(len(rows), _AT_ONCE):
         some = rows[part]
         seldom = (usual - counts[some]) / (3 * spread)  # some rows are chosen seldom by chance alone
@@ -79,4 +80,7 @@ def _middle_and_spread(values: Array, n_kept: int) -> tuple[float, float]:
     finite.sort()
     kept = finite[:n_kept]
     kept -= kept.mean()
-    return middle, math.sqrt(float(kept @ kept) / len(kept)) or 1.0
+    with np.errstate(over="ignore"):
+        squares = float(kept @ kept)
+    size = math.sqrt(squares) if math.isfinite(squares) else float(np.hypot.reduce(kept))
+    return middle, size / math.sqrt(len(kept)) or 1.0
