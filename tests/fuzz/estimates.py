@@ -58,7 +58,8 @@ def _moved(rng, x, asked, found):
     if known is None or type(known) is not ov.Proportion:
         other = ov.mean(x * scale, **{**asked, "assume": None if known is None else known.scaled(scale)})
         hold.moved(found, other, scale, 0.0, size)
-    if known is None or not isinstance(known, ov.Bounded):
+    spread = float(np.median(np.abs(x - np.median(x))))
+    if (known is None or not isinstance(known, ov.Bounded)) and spread > 1e-6 * size:  # else no digits would be left
         shift = float(size * rng.integers(-3, 4))
         hold.moved(found, ov.mean(x + shift, **asked), 1.0, shift, 1e3 * size)
 

@@ -26,7 +26,7 @@ def fit(rng):
     """A fit and its predictions: finite, the same twice, and without a change of the data."""
     kind = pick(rng, (ov.RobustClassifier, ov.RobustRegressor, ov.RobustRanker, ov.RobustMetricLearner))
     n, d = pick(rng, (8, 30, 60)), pick(rng, (1, 2))
-    x = rng.normal(size=(n, d)) * pick(rng, (1.0, 1e3, 1e-6, 1e200))
+    x = rng.normal(size=(n, d)) * pick(rng, (1.0, 1e3, 1e-6, 1e100))
     y = (x[:, 0] > 0).astype(int) if kind in (ov.RobustClassifier, ov.RobustMetricLearner) else rng.normal(size=n)
     if rng.random() < 0.2:
         x[0] = pick(rng, (1e9, np.nan, np.inf, 1.7e308))
