@@ -117,6 +117,7 @@ def _written(
             estimate = centres[1] / centres[0] - 1 if weighed.relative else centres[1] - centres[0]
     if not math.isfinite(estimate):
         raise ValueError("the difference is too large for a float: divide both by a power of ten first")
+    estimate = min(max(estimate, found.low), found.high)  # one end alone may leave it out
     ends = {"less": [found.high - estimate], "greater": [estimate - found.low]}
     radius = max(ends.get(request.terms.alternative, [estimate - found.low, found.high - estimate]))
     bounded, sds = math.isfinite(radius), np.array(weighed.sds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -99,8 +100,8 @@ def brier_score(y_true: Any, y_proba: Any, *, labels: Any = None, **options: Any
 def auc_one_vs_rest(y_true: Any, y_proba: Any, *, labels: Any = None, **options: Any) -> RobustEstimate:
     """Estimate the mean over the classes of the AUC of a class against all others, of clean rows."""
     places, chances = _chances(y_true, y_proba, labels)
-    each = _for_auc(_counted(places, split(options, chances.shape[1])))
-    return _mean("auc, one against the rest", [
+    each = _for_auc(_in_each(places, split(options, chances.shape[1])))
+    return _if_classes_hold("auc, one against the rest", [
         robust_auc(places == code, chances[:, code], **each) for code in range(chances.shape[1])])  # fmt: skip
 
 
@@ -108,11 +109,11 @@ def auc_one_vs_one(y_true: Any, y_proba: Any, *, labels: Any = None, **options: 
     """Estimate the mean over pairs of classes of the AUC of one against the other, of clean rows."""
     places, chances = _chances(y_true, y_proba, labels)
     pairs = list(permutations(range(chances.shape[1]), 2))
-    each, found = _for_auc(_counted(places, split(options, len(pairs)))), []
+    each, found = _for_auc(_in_each(places, split(options, len(pairs)))), []
     for code, other in pairs:
         some = (places == code) | (places == other)
         found.append(robust_auc(places[some] == code, chances[some, code], **each))
-    return _mean("auc, one against one", found)
+    return _if_classes_hold("auc, one against one", found)
 
 
 def _share(name: str, true: Array, predicted: Array, label: Any, options: dict[str, Any]) -> RobustEstimate:
@@ -130,9 +131,30 @@ def _mean(statistic: str, parts: list[RobustEstimate]) -> RobustEstimate:
 
 
 def _counted(rows: Array, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options for a part of the rows: all corrupt rows may be there."""
+    """Return the options for a part of the rows that labels or predictions choose: all corrupt rows may be there.
+
+    A corrupt row may have left the part, or come into it, and what stands in it may depend on the clean rows. So the
+    number of clean rows in the part is not known beforehand, and the interval is that for an adversary who saw them.
+    Let r rows have left, and a have come or changed, r + a ≤ m: k of n become at least k - m + r of n + r, and the
+    lower end for k - m of n rows, to which r rows were added that are all hits, is no larger than that for these.
+    """
+    allowed = Contamination.of(options.get("contamination", 0.01))
+    return {**options, "contamination": Contamination(allowed.count(len(rows)), "adaptive")}
+
+
+def _in_each(rows: Array, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options for samples of classes, in each of which all corrupt rows may be."""
     allowed = Contamination.of(options.get("contamination", 0.01))
     return {**options, "contamination": Contamination(allowed.count(len(rows)), allowed.adversary)}
+
+
+def _if_classes_hold(statistic: str, parts: list[RobustEstimate]) -> RobustEstimate:
+    """Return the mean of areas; that of a class is proved for samples whose sizes corrupt labels did not choose."""
+    found = _mean(statistic, parts)
+    if found.certificate.provenance != "certified":
+        return found
+    premise = "the class that a corrupt row is in does not depend on the clean rows"
+    return replace(found, certificate=replace(found.certificate, provenance="conditional", premise=premise))
 
 
 def _for_auc(options: dict[str, Any]) -> dict[str, Any]:
