@@ -156,7 +156,7 @@ def test_every_way_to_ask_gives_one_verdict(tmp_path, question):
     said = run("report", *asked, "-o", tmp_path / "r.html").replace("\u00a0", " ")
     page = (tmp_path / "r.html").read_text("utf-8")
     assert f"{line.tolerance:,}".replace(",", " ") in said
-    assert ("<td>not settled</td>" in page) == (not line.settled)
+    assert ('<th scope="row">new</th><td>not settled</td>' in page) == (not line.settled)
     sums = frame.groupby(["arm", "user"], as_index=False).agg({"sessions": "sum", "spent": "sum", "before": "first"})
     rows = sums if "unit" in options else frame
     pair = [rows[rows["arm"] == one] for one in ("old", "new")]
