@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote._numba.evidence import product_of_bins, product_of_rows, spread_of_bins, spread_of_rows
-from outvote._numba.jit import jit
+from outvote._numba.evidence import product_of_bins, product_of_rows, spread_of_bins, spread_of_rows, squares_above
+from outvote._numba.jit import jit, reduction
 
 Floats = NDArray[np.float64]
 
@@ -162,8 +162,7 @@ def _lowest_cell(rows: Any, end: float, top: int, price: float, n_values: float,
     single, values, n_dropped, bins, kept, _ = rows
     total = 0.0
     if single:
-        for i in range(len(values) - n_dropped):
-            total += max(values[i] - end, 0.0) ** 2
+        total = squares_above(values[: len(values) - n_dropped], end)
     else:
         lows = bins[3]
         for i in range(len(lows)):
@@ -286,6 +285,25 @@ def ends_of_levels(
             found[level, side] = end if side == 0 else -end
 
 
+@reduction
+def _sum(values: Floats, middle: float) -> float:
+    """Add up how far rows lie from a value."""
+    total = 0.0
+    for i in range(len(values)):
+        total += values[i] - middle
+    return total
+
+
+@reduction
+def _squares(values: Floats, middle: float, mean: float) -> float:
+    """Add up the squares of that, less its mean."""
+    total = 0.0
+    for i in range(len(values)):
+        gap = (values[i] - middle) - mean
+        total += gap * gap
+    return total
+
+
 @jit
 def _central_sd(values: Floats, n_dropped: int) -> float:
     """Do what `central_sd` does, for rows in ascending order."""
@@ -296,14 +314,8 @@ def _central_sd(values: Floats, n_dropped: int) -> float:
         reach = max(middle - values[start], values[start + n_kept - 1] - middle)
         if reach < best:
             first, best = start, reach
-    mean = 0.0
-    for i in range(first, first + n_kept):
-        mean += values[i] - middle
-    mean /= n_kept
-    squares = 0.0
-    for i in range(first, first + n_kept):
-        squares += (values[i] - middle - mean) ** 2
-    return math.sqrt(squares / n_kept)
+    kept = values[first : first + n_kept]
+    return math.sqrt(_squares(kept, middle, _sum(kept, middle) / n_kept) / n_kept)
 
 
 @jit

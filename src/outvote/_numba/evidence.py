@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote._numba.jit import jit
+from outvote._numba.jit import jit, reduction
 
 Floats = NDArray[np.float64]
+
+#: Factors multiplied before anything is checked.
+_TOGETHER = 64
 
 
 @jit
@@ -18,6 +21,18 @@ def _pay(x: float, rate: float, depth: float, low: float, high: float) -> float:
     """Return 1 + λh at its least for means in [low, high]."""
     y = min(max(x - high, -depth), x - low)
     return 1.0 + (y * (rate / (2 * depth)) + rate) * y
+
+
+@reduction
+def _product(values: Floats, rate: float, depth: float, low: float, high: float) -> float:
+    """Return the product of what some rows pay."""
+    slope, product = rate / (2 * depth), 1.0
+    for i in range(len(values)):
+        right, left = values[i] - low, values[i] - high
+        left = left if left > -depth else -depth
+        y = right if right < left else left
+        product *= 1.0 + (y * slope + rate) * y
+    return product
 
 
 @jit
@@ -39,24 +54,22 @@ def product_of_rows(
             first += 1
         else:
             last -= 1
-    # Four products side by side: one multiplication need not wait for the last.
-    total, i = 0.0, first
-    one, two, three, four = 1.0, 1.0, 1.0, 1.0
-    while i + 3 <= last:
-        one *= _pay(values[i], rate, depth, low, high)
-        two *= _pay(values[i + 1], rate, depth, low, high)
-        three *= _pay(values[i + 2], rate, depth, low, high)
-        four *= _pay(values[i + 3], rate, depth, low, high)
-        i += 4
-        if not (min(min(one, two), min(three, four)) > 1e-70 and max(max(one, two), max(three, four)) < 1e70):
-            product = (one * two) * (three * four)
-            if not 0.0 < product < math.inf:  # one row alone is this far out
-                return math.nan
+    total, product = 0.0, 1.0
+    for start in range(first, last + 1, _TOGETHER):
+        some = values[start : min(start + _TOGETHER, last + 1)]
+        part = _product(some, rate, depth, low, high)
+        if not 1e-150 < part < 1e150:  # rows far out: one after the other
+            part = 1.0
+            for x in some:
+                pay = _pay(x, rate, depth, low, high)
+                if not 0.0 < pay < math.inf:
+                    return math.nan
+                total += math.log(pay)
+        product *= part
+        if not 1e-150 < product < 1e150:
             total += math.log(product)
-            one, two, three, four = 1.0, 1.0, 1.0, 1.0
-    for j in range(i, last + 1):
-        total += math.log(_pay(values[j], rate, depth, low, high))
-    return total + math.log((one * two) * (three * four)) - (last + 1 - first) * norm
+            product = 1.0
+    return total + math.log(product) - (last + 1 - first) * norm
 
 
 @jit
@@ -269,6 +282,27 @@ def _log_mean(logs: Floats) -> float:
     return largest + math.log(np.exp(logs - largest).sum() / len(logs))
 
 
+@reduction
+def squares_above(values: Floats, end: float) -> float:
+    """Add up the squares of how far rows lie above `end`."""
+    total = 0.0
+    for i in range(len(values)):
+        gap = values[i] - end
+        gap = gap if gap > 0.0 else 0.0
+        total += gap * gap
+    return total
+
+
+@reduction
+def _spread(values: Floats, end: float, stake: float, rest: float) -> float:
+    """Return the product of what rows pay if the variance is large."""
+    product = 1.0
+    for i in range(len(values)):
+        away = values[i] - end
+        product *= away * away * stake + rest
+    return product
+
+
 @jit
 def _most_spread(n: float, squares: float, stakes: tuple[float, ...]) -> float:
     """Return a bound on the evidence of n rows whose squares add up to so much, as a logarithm, which is concave."""
@@ -288,22 +322,25 @@ def spread_of_rows(values: Floats, end: float, unit: float, stakes: tuple[float,
     logs = np.full(len(stakes), -math.inf)
     first = np.searchsorted(values, end)
     if enough < math.inf:
-        squares = 0.0
-        for i in range(first, len(values)):
-            squares += ((values[i] - end) / unit) ** 2
-        most = _most_spread(float(len(values)), squares, stakes)
+        most = _most_spread(float(len(values)), squares_above(values[first:], end) / unit**2, stakes)
         if most < enough:
             return most
     for j in range(len(stakes)):
         s = (j + 2) % len(stakes)  # mostly this one is enough
         t, product = stakes[s], 1.0
         total = first * math.log(1 - t)
-        for i in range(first, len(values)):
-            away = (values[i] - end) / unit
-            product *= away * away * t + (1 - t)
+        for i in range(first, len(values), _TOGETHER):
+            some = values[i : i + _TOGETHER]
+            part = _spread(some, end, t / unit**2, 1 - t)
+            if not 1e-150 < part < 1e150:  # rows far out: one after the other
+                part = 1.0
+                for x in some:
+                    pay = (x - end) ** 2 * (t / unit**2) + (1 - t)
+                    if not pay < math.inf:
+                        return math.nan
+                    total += math.log(pay)
+            product *= part
             if not 1e-150 < product < 1e150:
-                if not 0.0 < product < math.inf:
-                    return math.nan
                 total += math.log(product)
                 product = 1.0
         logs[s] = total + math.log(product)

@@ -34,7 +34,6 @@ from outvote.tables.engine import (
     NumberedRows,
     Query,
     Tally,
-    add_tallies,
     as_pandas,
     check_row_id,
     labelled,
@@ -56,7 +55,7 @@ _TURNED = {"UUID": "VARCHAR", "TIMESTAMP_NS": "TIMESTAMP"}
 #: Rows fetched at once when blocks are brought here.
 _BATCH = 100_000
 #: Rows handed over at once when they are counted here.
-_STREAMED = 1 << 18
+_STREAMED = 1 << 16
 
 
 def duck_engine(source: Any, row_id: str | None, memory_limit: str | None, table: str | None, hash: str) -> Engine:
@@ -319,29 +318,32 @@ class DuckEngine(Engine):
         ]  # fmt: skip
         group = f"GROUP BY {', '.join(keys)}" if keys else ""
         found = self._arrow(f"SELECT {', '.join([*keys, *counts])} FROM ({self._marked(query)}) {group}")
-        lines = [list(line) for line in zip(*(column.to_pylist() for column in found.columns), strict=True)]
-        columns = [[line[j] for line in lines] for j in range(len(keys))]
-        typed = [typed_labels(column) for column in columns] if self._source.keys_are_text else columns
-        tallies, self._written = [], {}
-        lowest, highest = 0, 0
-        for i, line in enumerate(lines):
-            n_rows, missing, infinite, unnumbered, low, high, unreadable, file, row, text = line[len(keys) :]
-            key = labelled(query, [column[i] for column in typed]) if keys else ()
-            self._written[key] = tuple(column[i] for column in columns)
-            lowest, highest = min(lowest, int(low or 0)), max(highest, int(high or 0))
-            if unnumbered and not max(highest, -lowest) >= 2**63:
-                refuse_null_id(self._row_id)
-            example = (self._source.place(file), row + 1, text) if unreadable else None
-            tallies.append({key: Tally(n_rows, int(missing or 0), int(infinite or 0), int(unreadable or 0), example)})
+        columns = [column.to_pylist() for column in found.columns]
+        written, (n_rows, missing, infinite, unnumbered, lows, highs, *unreadable) = (
+            columns[: len(keys)],
+            columns[len(keys) :],
+        )
+        lowest, highest = (how([0, *(int(end) for end in ends if end)]) for how, ends in ((min, lows), (max, highs)))
         for value in (lowest, highest):
             if not -(2**63) <= value < 2**63:
                 refuse_large_id(self._row_id, value)
-        known = add_tallies(tallies)
-        n_rows = sum(tally.n_rows for tally in known.values())
-        self._source.check_rows(n_rows)
-        last = highest if self._row_id is not None else n_rows
+        if any(unnumbered):
+            refuse_null_id(self._row_id)
+        typed = [typed_labels(column) for column in written] if self._source.keys_are_text else written
+        labels = [labelled(query, label) for label in zip(*typed, strict=True)] if keys else [()] * len(n_rows)
+        self._written = dict(zip(labels, zip(*written, strict=True), strict=True)) if keys else {(): ()}
+        known = {
+            label: Tally(n, int(nan or 0), int(inf or 0), int(odd[0] or 0), self._example(*odd))
+            for label, n, nan, inf, *odd in zip(labels, n_rows, missing, infinite, *unreadable, strict=True)
+        }
+        self._source.check_rows(sum(n_rows))
+        last = highest if self._row_id is not None else sum(n_rows)
         self._small = lowest >= 0 and last < PRIME
         return known
+
+    def _example(self, n_unreadable: int | None, file: int, row: int, text: str) -> tuple[str, int, str] | None:
+        """Return file, row and text of a cell that is not a number, if there is one."""
+        return (self._source.place(file), row + 1, text) if n_unreadable else None
 
     def _unreadable(self, query: Query) -> list[str]:
         """Write how many cells hold text instead of a number, and the file, row and text of the first."""

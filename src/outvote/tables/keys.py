@@ -28,11 +28,11 @@ class GroupCodes:
         self._numbers = numbers
         self._table, self._low = _looked_up(numbers)
 
-    def __call__(self, keys: Sequence[Any]) -> NDArray[np.intp]:
+    def __call__(self, keys: Sequence[Any]) -> NDArray[np.signedinteger[Any]]:
         """Return the number of each row's group, -1 for rows without one."""
         if self._table is not None:
             own = keys[0].to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-            return self._table[np.clip(own - self._low, -1, len(self._table) - 2) + 1]
+            return self._table.take(own - (self._low - 1), mode="clip")
         places, labels = None, list[tuple[Any, ...]]()
         for key in keys:
             encoded = key.dictionary_encode()
@@ -47,7 +47,7 @@ class GroupCodes:
         return known[places] if len(known) else np.empty(0, dtype=np.intp)
 
 
-def _looked_up(numbers: Mapping[tuple[Any, ...], int]) -> tuple[NDArray[np.intp] | None, int]:
+def _looked_up(numbers: Mapping[tuple[Any, ...], int]) -> tuple[NDArray[np.signedinteger[Any]] | None, int]:
     """Return a table of the numbers of groups whose single key is a whole number, if these are close to each other.
 
     Also return the smallest. The first entry and the last are for other keys.
@@ -58,7 +58,7 @@ def _looked_up(numbers: Mapping[tuple[Any, ...], int]) -> tuple[NDArray[np.intp]
     low, high = min(labels), max(labels)
     if not -(2**62) < low <= high < min(2**62, low + 16 * len(labels) + 2**16):
         return None, 0
-    table = np.full(high - low + 3, -1, dtype=np.intp)
+    table: NDArray[Any] = np.full(high - low + 3, -1, dtype=np.int16 if len(numbers) < 2**15 else np.intp)
     table[np.array(labels) - low + 1] = list(numbers.values())
     return table, low
 
