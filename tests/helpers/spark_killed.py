@@ -69,13 +69,19 @@ class Killer(threading.Thread):
     def run(self):
         while not self.over.wait(0.05):
             for stage in self._status.getActiveStageIds():
-                info = self._status.getStageInfo(stage)
-                if info is None:
-                    continue
-                self.failed[stage, info.currentAttemptId] = info.numFailedTasks
+                info = self._look(stage)
                 # Both executors are at work in one that reads rows.
-                if info.numActiveTasks >= 2 and stage not in self.killed and len(self.killed) < self._stages:
+                if info and info.numActiveTasks >= 2 and stage not in self.killed and len(self.killed) < self._stages:
                     self._kill(stage)
+        for stage in self.killed:  # a task may have been found to fail when its stage was over
+            self._look(stage)
+
+    def _look(self, stage):
+        info = self._status.getStageInfo(stage)
+        if info is not None:
+            before = self.failed.get((stage, info.currentAttemptId), 0)
+            self.failed[stage, info.currentAttemptId] = max(before, info.numFailedTasks)
+        return info
 
     def _kill(self, stage):
         for one in psutil.Process().children(recursive=True):

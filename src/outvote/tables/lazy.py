@@ -355,11 +355,14 @@ class LazyEngine(Engine):
     def _summed_column(self, query: Query, j: int, labels: Sequence[Key], grids: Sequence[Grid]) -> list[RowSummary]:
         import narwhals as nw
 
-        frame, heads = self._binned(query, j, labels, grids), [ours("code"), ours("bin")]
+        frame, number = self._binned(query, j, labels, grids), grids[0].number
+        # One small key takes Spark a fifth less time than two large ones.
+        cell = nw.col(ours("code")) * number + nw.col(ours("bin")) if query.by else nw.col(ours("bin"))
+        frame = frame.with_columns(cell.cast(nw.Int32 if number * len(grids) < 2**31 else nw.Int64).alias(ours("cell")))
         sums = [nw.col(ours(name)).sum() for name in ("place", "square")]
-        found = self._collected(frame.group_by(*heads).agg(nw.len().alias(ours("n")), *sums))
-        names = ("code", "bin", "n", "place", "square")
-        lines = np.stack([found[ours(name)].to_numpy().astype(np.int64) for name in names])
+        found = self._collected(frame.group_by(ours("cell")).agg(nw.len().alias(ours("n")), *sums))
+        cells, *counts = (found[ours(name)].to_numpy().astype(np.int64) for name in ("cell", "n", "place", "square"))
+        lines = np.stack([cells // number, cells % number, *counts])
         more = self._details(frame, nw.col(ours(f"v{j}")), lines, grids)
         return [_summary(grid, lines[1:, lines[0] == group], more.get(group)) for group, grid in enumerate(grids)]
 
