@@ -52,7 +52,7 @@ found = ov.difference(old, new, contamination=20, ratio=True)
 print(found)
 
 # %%
-# How many users would have to be corrupt to overturn this?
+# How many corrupt users does this survive?
 
 print(ov.tolerance(old, new, contamination=20, ratio=True))
 

@@ -68,9 +68,10 @@ class Contamination:
         from the decimal as written (0.29 of 100 rows is 29, 0.01 of 23 rows is 1); rounding up never makes the
         corrupt rows a majority. An int is a number of rows (n_O). A tuple gives one amount for each sample.
     adversary : {"oblivious", "adaptive"}
-        *oblivious*: the corrupt positions are independent of the clean values (bad rows were added,
-        or chance picked the rows); the values there may depend on everything. *adaptive*: someone
-        saw the clean rows and chose which of them to replace.
+        *oblivious*: which rows are corrupt does not depend on their true values (corrupt rows were added, or chance
+        picked the rows); what stands there may depend on everything. *adaptive*: it may depend on them. Say so if
+        large values go wrong more often (saturation, overflow, a limit), or if someone saw the clean rows and
+        chose which of them to replace. Intervals get wider.
 
     Examples
     --------

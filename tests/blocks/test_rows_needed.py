@@ -68,7 +68,9 @@ def test_evidence_is_planned_for_two_sided_means_only():
 
 
 def test_unreachable_radius_raises():
-    with pytest.raises(ValueError, match=r"radius=0.2 is out of reach: with contamination=0.05 .* stays above 0.6"):
+    with pytest.raises(
+        ValueError, match=r"radius=0.2 cannot be guaranteed beforehand: with contamination=0.05 .* stays above 0.6"
+    ):
         ov.rows_needed(0.2, 0.05, assume=ov.FiniteVariance(1.0), vote="median")
 
 

@@ -140,7 +140,7 @@ def test_plan_prints_its_explanation_and_options():
     assert done.exit_code == 0
     assert "10000 rows go into 909 blocks of 11." in done.stdout
     assert "radius, sd" in done.stdout
-    assert "No number of rows gives half the radius" in done.stdout
+    assert "Half the radius cannot be guaranteed beforehand" in done.stdout
     scaled = run("plan", "--rows", 10000, "--contamination", 20, "--bounds", 0, 1, "--json")
     found = json.loads(scaled.stdout)
     assert found["assume"].startswith("Bounded(low=0.0, high=1.0")

@@ -66,7 +66,7 @@ class Asked:
     confidence : float
         Confidence of each interval.
     assume : assumption or None
-        The assumption on the good rows.
+        The assumption on the clean rows.
     vote : str
         How the estimate is computed from the block values.
     nan : {"raise", "omit", "corrupt"}

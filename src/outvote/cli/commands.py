@@ -99,10 +99,10 @@ def mean(
 ) -> None:
     """Estimate a mean, plain and robust, with an interval.
 
-    plain: the average of all rows. robust: an estimate of the mean of the good
+    plain: the average of all rows. robust: an estimate of the mean of the clean
     rows. low, high: their mean lies between these two, if no more rows are
     corrupt than --contamination says. holds: "certified" (proved), or "if sd ≤ 2"
-    (proved if the standard deviation of the good rows is at most this number,
+    (proved if the standard deviation of the clean rows is at most this number,
     which was read off the rows). survives: how many corrupt rows the interval
     allows for. Below: the same if none, 0.1 % or 1 % of the rows are corrupt.
     """
@@ -148,9 +148,9 @@ def quantile(
     json: AsJson = False,
     csv: AsCsv = False,
 ) -> None:
-    """Estimate quantiles with intervals that hold for any distribution of the good rows.
+    """Estimate quantiles with intervals that hold for any distribution of the clean rows.
 
-    low, high: rows between which the quantile of the good rows lies, for as
+    low, high: rows between which the quantile of the clean rows lies, for as
     many corrupt rows as --contamination allows; a dash where there are too few.
     """
     from outvote.cli import printing

@@ -328,8 +328,10 @@ def _planned(answer: Planned) -> list[Any]:
     plan = answer.plan
     reached = "within no radius" if plan.radius is None else f"within {plan.radius:.4g}{unit}"
     parts: list[Any] = [
-        f"The mean of the good rows is known {reached}, with {percent(answer.asked.confidence)} confidence, for any "
-        f"distribution with {answer.assumed}.",
+        f"The mean of the clean rows will be known {reached}, with {percent(answer.asked.confidence)} confidence, for "
+        f"any distribution with {answer.assumed}.",
+        "That is the worst case, known before the rows are seen: on ordinary rows the interval is narrower, often by a "
+        "factor of two or more.",
         answer.explanation,
         "",
     ]
@@ -351,7 +353,7 @@ def _planned(answer: Planned) -> list[Any]:
     if answer.rows_for_half is not None:
         parts.append(f"Half the radius needs {spaced(answer.rows_for_half)} rows.")
     else:
-        parts.append(f"No number of rows gives half the radius: {answer.half_note}.")
+        parts.append(f"Half the radius cannot be guaranteed beforehand: {answer.half_note}.")
     return parts
 
 

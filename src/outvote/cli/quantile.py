@@ -1,4 +1,4 @@
-"""``outvote quantile``: estimate quantiles of each group; nothing is assumed of the good rows."""
+"""``outvote quantile``: estimate quantiles of each group; nothing is assumed of the clean rows."""
 
 from __future__ import annotations
 

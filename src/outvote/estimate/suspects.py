@@ -89,7 +89,7 @@ def suspects(
     """List the rows that look corrupt, by how often their block is voted out over many random partitions.
 
     A block of a few rows is voted out if its mean is farther from the median of the block means than three times their
-    robust standard deviation. A high score is a reason to look at a row, not a proof: the largest good rows of a
+    robust standard deviation. A high score is a reason to look at a row, not a proof: the largest clean rows of a
     heavy-tailed distribution have one, too.
 
     Parameters

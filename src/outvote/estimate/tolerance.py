@@ -1,4 +1,4 @@
-"""How many corrupt rows it takes to overturn a conclusion."""
+"""Up to how many corrupt rows a conclusion is proved."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def tolerance(
     paired : bool
         Whether row i of a belongs to row i of b; then rows are pairs.
     adversary : {"oblivious", "adaptive"}
-        Whether the corrupt positions are independent of the clean values, or were chosen after seeing them.
+        Whether it depends on their true values which rows are corrupt: as for `Contamination`.
     contamination : float, int or Contamination
         How many rows may be corrupt in the estimate that is shown. Where nothing is declared, an sd is read off the
         rows for this number, and serves for all.

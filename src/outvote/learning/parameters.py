@@ -99,7 +99,7 @@ COMMON_ATTRIBUTES = """n_blocks_ : int or tuple of int
     outlier_scores_ : ndarray
         In standard deviations; rows with high scores are suspect. The larger of two: a third of how seldom the row was
         chosen, and the sum of its loss and its distance from the centre of the columns. If corrupt rows have captured
-        the fit, good rows get the high scores.
+        the fit, clean rows get the high scores.
     n_iter_ : int
         Epochs run.
     n_features_in_, feature_names_in_

@@ -44,9 +44,10 @@ def describe(frame: Any, contamination: Allowed = 0.01, confidence: float = 0.95
     -------
     DataFrame or Table, of the kind that was given
         One line for each column: column, n (rows with a value), missing, mean (the plain one), estimate, low, high
-        (the robust mean and its interval), premise_sd (the interval holds if the good rows' standard deviation is at
-        most this), median, p05, p95, and suspects (rows that most random blocks are voted out for). A column without
-        an answer has no numbers, and a warning says why.
+        (the robust mean and its interval), premise_sd (the interval holds if the clean rows' standard deviation is
+        at most this), median, p05, p95 (which have no interval: `quantile` gives one), and suspects (rows that most
+        random blocks are voted out for). Each interval holds for its own column, not all of them at once. A column
+        without an answer has no numbers, and a warning says why.
 
     See Also
     --------

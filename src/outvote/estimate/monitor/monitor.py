@@ -193,9 +193,9 @@ class Monitor:
         return known
 
     def e_value(self, claim: str | None = None) -> float:
-        """Return how strongly the rows speak for a claim: if it is false, an e-value of e has probability 1/e at most.
+        """Return how strongly the rows speak for a claim: if it is false, the chance that this ever reaches e is ≤ 1/e.
 
-        That holds over all looks together, and if nothing was declared, under the premise that the interval prints. By
+        "Ever" means at any look. If nothing was declared, that holds under the premise that the interval prints. By
         default the claim is the monitor's own; one on a lift also says that the mean of the baseline is positive.
         """
         asked = self._claim(claim)
