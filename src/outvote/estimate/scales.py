@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 #: Values looked at to estimate a scale; more rows would only make it more precise.
 _SCALE_VALUES = 2**14
-#: 1 / Φ⁻¹(3/4): makes the median absolute deviation estimate the sd of a normal law.
+#: 1 / Φ⁻¹(3/4): makes the median absolute deviation estimate the sd of a normal distribution.
 _NORMAL_MAD = 1.482602218505602
 
 
@@ -56,7 +56,7 @@ class SpreadOfValues:
 
 @dataclass(frozen=True)
 class SpreadOfRows:
-    """The spread of rows in memory, dealt into blocks."""
+    """The spread of rows in memory, put into blocks."""
 
     rows: NDArray[Any]
     dealt: Partition

@@ -1,4 +1,4 @@
-"""Which rows in order bound a quantile, whatever the law, with corrupt rows counted in: exact binomial tails."""
+"""Which rows in order bound a quantile, whatever the distribution, with corrupt rows counted in: exact binomial tails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Ranks(NamedTuple):
 def quantile_ranks(
     n_rows: int, n_corrupt: int, shares: Sequence[Fraction], terms: Terms, *, together: bool = False
 ) -> list[Ranks]:
-    """Return the rows that bound each quantile of the clean law, or all of them `together`.
+    """Return the rows that bound each quantile of the clean distribution, or all of them `together`.
 
     Of n rows m may be corrupt. *Oblivious*: N = n - m rows are clean, whatever stands in the others, and adding rows
     only lowers the r-th smallest: it exceeds a q-quantile only if fewer than r of N clean rows do not. So r is the

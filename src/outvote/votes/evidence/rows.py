@@ -346,7 +346,7 @@ class SortedRows:
 
 
 class SeveralRows(SortedRows):
-    """Several sets of rows of one law, each by itself independent: the mean of their evidence is evidence."""
+    """Several sets of rows of one distribution, each by itself independent: the mean of their evidence is evidence."""
 
     def __init__(self, members: Sequence[SortedRows]):
         first = members[0]
