@@ -45,9 +45,7 @@ def _lower(found: float, n_terms: int, alpha: float) -> float:
     if n_terms < 1 or not found > _ROUNDING or alpha == 0:
         return 0.0
 
-    def excess(
-        theta: float,
-    ) -> float:  # it must be exceeded: all of a binomial distribution may lie at the largest value
+    def excess(theta: float) -> float:  # it must be exceeded: all binomial values may lie at the largest one
         return found - upper_tail_mean(n_terms, theta, alpha) / n_terms - _ROUNDING
 
     most = min(found, 1.0)  # the mean of the tail is at least θ

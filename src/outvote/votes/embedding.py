@@ -1,7 +1,7 @@
 """How far apart two clean samples are, as mean embeddings, when some of the rows are corrupt.
 
-A row x stands for a vector φ(x) with ⟨φ(x), φ(y)⟩ = k(x, y), 0 ≤ k ≤ 1 = k(x, x). The distance between two distributions is
-that of their mean vectors, 0 to √2. Proofs are in docs/certificates.md, §15.
+A row x stands for a vector φ(x) with ⟨φ(x), φ(y)⟩ = k(x, y), 0 ≤ k ≤ 1 = k(x, x). The distance between two
+distributions is that of their mean vectors, 0 to √2. Proofs are in docs/certificates.md, §15.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Embeddings:
     def ends(
         self, corrupt: Sequence[int], log_delta: float, *, together: bool = False, found: tuple[int, int] = (0, 0)
     ) -> tuple[float, float]:
-        """Return an interval for the distance between the clean distributions, if so many rows of each sample are corrupt.
+        """Return an interval for the distance of the clean distributions, if so many rows of each sample are corrupt.
 
         With `together` any rows may be, as many in both samples, `found` of each for certain. With D the distance
         between the clean rows' means and s² = 1/N_a + 1/N_b, the ends are max(min(l(δ), s√log(2/δ)), l(δ/2)) and
@@ -125,7 +125,7 @@ class Embeddings:
     def tolerance(self, log_delta: float, found: tuple[int, int] = (0, 0)) -> int | None:
         """Return the most corrupt rows, in both samples together, with which the distributions are shown to differ.
 
-        `found` rows of each are corrupt for certain. None if the distributions are not shown to differ with these alone.
+        `found` rows of each are corrupt for certain. None if they are not shown to differ with these alone.
         """
         least, most = sum(found), sum(self.n_rows)
         if not self._differ(least, log_delta, found):

@@ -1,4 +1,4 @@
-"""Which rows in order bound a quantile, whatever the distribution, with corrupt rows counted in: exact binomial tails."""
+"""Which rows in order bound a quantile of any distribution, with corrupt rows counted in: exact binomial tails."""
 
 from __future__ import annotations
 

@@ -341,7 +341,7 @@ class _Test:
 def _tilted(p: Floats, shift: Floats) -> tuple[Floats, Floats]:
     """Return the share after a tilt, and the logarithm of what it costs for each trial.
 
-    The terms of a binomial distribution, times ``exp(shift·(k/p - (n-k)/(1-p)))``, are those of another one times a constant.
+    Binomial terms, times ``exp(shift·(k/p - (n-k)/(1-p)))``, are those of another distribution times a constant.
     """
     p = np.clip(p, 1e-15, 1 - 1e-15)
     up, down = p * np.exp(shift / p), (1 - p) * np.exp(-shift / (1 - p))
