@@ -43,7 +43,7 @@ class Certificate:
     assumption : object or None
         The assumption on the clean rows.
     adversary : {"oblivious", "adaptive"}
-        Whether the corrupt positions are independent of the clean values.
+        Whether which rows are corrupt is independent of their true values, or may depend on them.
     statement : str
         The theorem or formula that gives the radius.
     note : str

@@ -48,7 +48,7 @@ def mean(
     max_contamination: float | Contamination = 0.1,
     ratio: bool = False,
 ) -> RobustEstimate:
-    """Estimate a mean that part of the rows may not move, and say how far off it can be.
+    """Estimate the mean of the clean rows, and say how far off it can be if some of the rows are corrupt.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ def mean(
         rows for proportions and reads an sd off others: the interval is then proved for clean rows with at most this
         sd, which is printed with it (*conditional*).
     vote : {"auto", "evidence", "median", "soft", "clipped"}
-        How rows become one answer. "evidence" rules a value out only by evidence that is left when the rows that speak
-        most against it go, as many as may be corrupt: no blocks and no seed. "median" is the median of block means, the
+        How rows become one answer. "evidence" tests each possible mean; before it rejects one, it deletes the rows most
+        against it, as many as may be corrupt. It has no blocks and no seed. "median" is the median of block means, the
         paper's; "soft" and "clipped" let block means vote otherwise. "auto" is evidence; with no corrupt row and a
         known scale, the narrowest interval of fixed width; and the median where blocks are asked for by `n_blocks`,
         `partition` or `remainder`.

@@ -106,7 +106,8 @@ def mmd(
     """Estimate how far apart the distributions of two samples' clean rows are, and decide whether they differ.
 
     The maximum mean discrepancy (MMD, not squared) with the Gaussian kernel exp(-‖u-v‖²/(2·bandwidth²)): 0 if the
-    distributions are equal, √2 if their rows are far apart. It sees any difference (in mean, spread, shape), needs no
+    distributions are equal, and at most √2, which it comes near only if the samples are far apart and the rows of
+    each lie within much less than a bandwidth. It sees any difference (in mean, spread, shape), needs no
     assumption on the clean rows other than that they are independent, and no blocks.
 
     Parameters

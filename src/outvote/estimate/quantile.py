@@ -44,7 +44,7 @@ def quantile(
     simultaneous: bool = False,
     max_contamination: float | Contamination = 0.1,
 ) -> RobustEstimate:
-    """Estimate quantiles that part of the rows may be corrupt in, and say between which rows they lie.
+    """Estimate quantiles of the clean rows, and say between which rows they lie if some of the rows are corrupt.
 
     Nothing is assumed of the clean rows: they need no moments, and may have ties.
 

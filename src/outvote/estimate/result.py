@@ -136,7 +136,7 @@ def _bars(quartiles: Sequence[float], low: float, high: float) -> Floats:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RobustEstimate:
-    """A robust estimate that can account for itself.
+    """A robust estimate, its interval, and what that rests on.
 
     Attributes
     ----------

@@ -116,7 +116,7 @@ def sensitivity(
     max_contamination : float
         The largest share of rows to assume corrupt.
     adversary : {"oblivious", "adaptive"}
-        Whether the corrupt positions are independent of the clean values.
+        Whether it depends on their true values which rows are corrupt: as for `Contamination`.
     rng : int, Generator or None
         Seed.
     **options

@@ -48,7 +48,9 @@ def tolerance(
     coefficient: Any = None,
     **options: Any,
 ) -> Tolerance:
-    """Count the corrupt rows that a conclusion survives.
+    """Say up to how many corrupt rows a conclusion is proved.
+
+    The number is a lower bound: to overturn the conclusion takes at least one row more.
 
     Parameters
     ----------

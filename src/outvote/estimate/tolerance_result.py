@@ -32,8 +32,9 @@ class Tolerance:
     estimate : RobustEstimate
         The estimate for the contamination that was assumed; with votes of blocks, when no row is corrupt.
     deciding : sequence
-        The positions in the input of the rows that speak most for the conclusion, strongest first: it rests on them.
-        They are looked for when this is first read, in the rows as they are then.
+        The positions in the input of the rows that contribute most to the evidence, strongest first; one more than
+        `rows`. If all of them are right, it takes more corrupt rows elsewhere to overturn the conclusion; it is not
+        thereby proved. They are looked for when this is first read, in the rows as they are then.
         For two samples pairs of the sample (0 or 1) and the position. Of a quantile the rows on the claim's side
         nearest the bound. Empty if the conclusion does not stand.
     premise : str

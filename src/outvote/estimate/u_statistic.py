@@ -71,7 +71,8 @@ def u_statistic(
     contamination : float, int, tuple or Contamination
         How many rows may be corrupt, for all samples or one for each.
     confidence, assume, partition, nan_policy, rng, remainder, alternative, max_contamination
-        As for `mean`; `assume` speaks of the kernel's values on clean rows.
+        As for `mean`; `assume` is about the kernel's values on clean rows, and so is the premise that is printed if
+        nothing is declared. For ``"variance"`` that takes fourth moments: rows with heavy tails break it.
     vote : {"auto", "complete", "evidence", "median", "soft", "clipped"}
         "complete" is for kernels with bounds: no blocks and no seed. "evidence" is for others. "median", "soft" and
         "clipped" are votes of blocks; the soft and the clipped one need independent blocks: one sample, or the
