@@ -85,7 +85,7 @@ for name in ("median blocks, dirty data", "median blocks, clean data"):
     print(f"{name}: {1 - len(trained[name][2]) / n:.1%} of the rows left out")
 
 # %%
-# Which rows are bad? Two scores: how seldom an example was chosen, and its loss at the end of the vote.
+# Which rows are corrupt? Two scores: how seldom an example was chosen, and its loss at the end of the vote.
 
 is_bad = np.isin(np.arange(n), [*wrong, *noise])
 losses = trained["median blocks, dirty data"][1].numpy()
@@ -93,7 +93,7 @@ for score, values in {"choices": voting.outlier_scores().numpy(), "loss": losses
     for name, bad in {"a wrong label": wrong, "noise": noise}.items():
         rows = [*np.flatnonzero(~is_bad), *bad]
         area = roc_auc_score(is_bad[rows], values[rows])
-        print(f"by its {score}, {name} is more suspect than a good example {area:.0%} of the time")
+        print(f"by its {score}, {name} is more suspect than a clean example {area:.0%} of the time")
 
 # %%
 # Choices find wrong labels, not noise: it costs neither little nor much, which is where the vote looks, and the network
@@ -110,7 +110,7 @@ left.set(xlabel="epoch", ylabel="accuracy on clean test images", ylim=(0.8, 1), 
 left.legend(frameon=False, loc="lower center", fontsize="small")
 bins = np.geomspace(1e-6, 100, 40)
 for name, which, color in (
-    ("good examples", ~is_bad, colors["blocks"]),
+    ("clean examples", ~is_bad, colors["blocks"]),
     ("wrong labels", wrong, colors["plain"]),
     ("noise", noise, colors["robust"]),
 ):
