@@ -223,14 +223,14 @@ UNUSABLE = [
     (b"k,v\n", "x.csv has no rows"),
     (b"k,v\na,\nb,NaN\n", "--value 'v' has no value in"),
     (b"k,v\na,red\nb,blue\n", "--value 'v' has no number, 'red' for instance, in"),
-    (b"k;v\na;1,5\nb;2,5\n", "name a column of numbers (a comma: write 1250.75, or give --decimal ,"),
-    ("k,v\nM\u00fcller,1\n".encode("latin-1"), "it is not text in UTF-8. If it is in Latin-1: --encoding latin1"),
+    (b"k;v\na;1,5\nb;2,5\n", "name a column of numbers (a comma: give --decimal ,"),
+    ("k,v\nM\u00fcller,1\n".encode("latin-1"), "it is not text in UTF-8. Excel often writes cp1252: --encoding cp1252"),
     ("k,v\nMiller,1\n".encode("utf-16"), "it is not text in UTF-8"),
     (b"k,v\n" + b"a,1\n" * 20 + b"a,1,2,3\n", "its first line names 'v', but the lines below do not fit it"),
     (b"k,v\n" + b"a,1\n" * 20 + b"a,1,2,3\nb\n", "its first line names 'v', but the lines below do not fit it"),
 ]
 ODD = [
-    (b'k,v\na,1\nb,"1,234.5"\n', "'1,234.5'. Correct it (a comma: write 1250.75"),
+    (b'k,v\na,1\nb,"1,234.5"\n', "'1,234.5'. Correct it (commas between thousands: remove them"),
     (b"k,v\na,1\nb,inf\n", "'v' is infinite in 1 of 2 rows (the first is row 2 of"),
 ]
 

@@ -40,7 +40,7 @@ def test_wrong_encodings(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("v\nä\n".encode("latin-1"))
     refused(path, "is not text with encoding='utf-8'", encoding="utf-8")
-    refused(path, "encoding='latinx' is unknown: try latin1", encoding="latinx")
+    refused(path, "encoding='latinx' is unknown: try cp1252", encoding="latinx")
     packed = tmp_path / "a.csv.zst"
     packed.write_bytes(b"")
     refused(packed, "is packed: unpack it", encoding="latin1")
@@ -77,7 +77,7 @@ def test_json_arrays_and_lines(tmp_path, text):
         ("12.5 %", "a percentage: write 0.125 or 12.5 for 12.5 %"),
         ("2026-03-01", "a date: make it a number first"),
         ("1.3.2026", "a date: make it a number first"),
-        ("12,5", "a comma: write 1250.75, or give --decimal ,"),
+        ("12,5", "a comma: give --decimal ,"),
     ],
 )
 def test_cells_that_look_like_numbers_get_a_hint(tmp_path, cell, hint):
@@ -133,3 +133,13 @@ def test_excel_without_its_reader(tmp_path, monkeypatch):
     path.write_text("")
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     refused(path, "pip install openpyxl", error=ModuleNotFoundError)
+
+
+def test_a_column_that_is_on_another_sheet(book):
+    with (
+        Files([str(book)]) as files,
+        pytest.raises(ValueError, match=r"in sheet 'Sheet'; there are also sheet='second'"),
+    ):
+        files.check({"column": ["w"]})
+    with Files([str(book)], sheet="2") as files, pytest.raises(ValueError, match="in sheet 'second'; there are also"):
+        files.check({"column": ["k"]})

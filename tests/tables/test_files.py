@@ -231,7 +231,9 @@ def test_csv_files_with_different_columns(tmp_path):
     assert agrees(asked([a, c]), np.repeat([1.0, 3.5], 300))
     b.write_text("x,y\nhello,1\n")
     for source in ([a, b], [b, a]):
-        with pytest.raises(ValueError, match=r"'x' is not a number in row 1 of .*b\.csv: 'hello'"):
+        with pytest.raises(
+            ValueError, match=r"'x' is not a number in row 1 of .*b\.csv, not counting the header: 'hello'"
+        ):
             asked(source)
     with pytest.raises(ValueError, match=r"column='x' has no number, 'hello' for instance, in .*b\.csv"):
         asked(b)
@@ -265,7 +267,9 @@ def test_late_values_of_another_type_are_not_rounded(tmp_path):
         ov.scan(late(tmp_path / "c.csv", "40000.5,1,7\n"), row_id="id").mean("x")
     answer = ov.scan(late(tmp_path / "c.csv", "40000,1,7.5\n")).mean("x", by="g", contamination=0)
     assert answer["g"].tolist() == [7.0, 7.5]
-    with pytest.raises(ValueError, match=r"'x' is not a number in row 40001 of .*d\.csv: 'nope'"):
+    with pytest.raises(
+        ValueError, match=r"'x' is not a number in row 40001 of .*d\.csv, not counting the header: 'nope'"
+    ):
         ov.scan(late(tmp_path / "d.csv", "40000,nope,7\n")).mean("x")
     with pytest.raises(ValueError, match=r"row_id='id' has the value 9223372036854775808"):
         ov.scan(late(tmp_path / "e.csv", "9223372036854775808,1,7\n"), row_id="id").mean("x")

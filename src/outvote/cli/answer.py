@@ -125,6 +125,11 @@ class Asked:
         """Return how many of `n_rows` rows may be corrupt; 0 if the contamination is "auto"."""
         return 0 if isinstance(self.contamination, str) else Contamination(self.contamination).count(n_rows)
 
+    def check(self, columns: Columns, *, infinite: bool = False) -> None:
+        """Refuse cells without a number that the options do not account for."""
+        open_number = isinstance(self.contamination, str)
+        columns.check(self.nan, infinite=infinite, allowed=lambda n_rows: n_rows if open_number else self.count(n_rows))
+
     @property
     def may_be_soft(self) -> bool:
         """Whether the vote may be soft or clipped, which needs a known scale if the vote is "auto"."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
@@ -81,7 +82,8 @@ def opened(
     from outvote.data.text import listed
 
     source = Files(files, kind, encoding=encoding, decimal=decimal, sheet=sheet)
-    with source, printing.working(f"reading {source}") as progress:
+    with warnings.catch_warnings(), source, printing.working(f"reading {source}") as progress:
+        warnings.showwarning = lambda message, *_: printing.message(f"note: {message}")
         if not value:
             raise ValueError(f"--value is missing: the columns of {source} are {listed(source.columns)}")
         yield source, progress

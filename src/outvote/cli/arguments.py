@@ -110,7 +110,7 @@ Kind = Annotated[
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option("--encoding", metavar="NAME", rich_help_panel=_READING, help="Of text that is not UTF-8: latin1, ..."),
+    typer.Option("--encoding", metavar="NAME", rich_help_panel=_READING, help="Of text that is not UTF-8: cp1252, ..."),
 ]
 Decimal = Annotated[
     str,

@@ -85,7 +85,7 @@ def compare(
     columns: Columns, asked: Asked, source: str, *, baseline: str | None = None, progress: Progress = silent
 ) -> Comparisons:
     """Compare variants with a baseline, which is the smallest label by default, in each segment."""
-    columns.check(asked.nan)
+    asked.check(columns)
     columns = columns.added_up(asked.covariate, asked.count)
     pairs, first, left_out = pairings(columns, asked, baseline)
     parts = len(pairs) if asked.simultaneous else 1

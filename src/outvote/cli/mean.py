@@ -82,7 +82,7 @@ def means(
     If there is only one group and it has no answer, an error is raised; among several groups the line gives the reason.
     `rows_of` says what is estimated of each group.
     """
-    columns.check(asked.nan)
+    asked.check(columns)
     lines: list[MeanLine] = []
     curve: list[Level] = []
     groups = columns.groups()

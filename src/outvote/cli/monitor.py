@@ -64,7 +64,7 @@ def watch(
     progress: Progress = silent,
 ) -> Watched:
     """Replay rows in the order of their first key, which is the time; the second key, if any, is the arm."""
-    columns.check(asked.nan)
+    asked.check(columns)
     time, by = columns.keys[0], columns.keys[1] if len(columns.keys) == 2 else None
     times, ranks = _times(columns, time)
     arms, which = _arms(columns, by, baseline)

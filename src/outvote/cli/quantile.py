@@ -47,7 +47,7 @@ def quantiles(
     If there is only one group and it has no answer, an error is raised; among several groups the line gives the reason.
     """
     shares = Shares.read(q)
-    columns.check(asked.nan, infinite=True)
+    asked.check(columns, infinite=True)
     lines: list[QuantileLine] = []
     groups = columns.groups()
     for number, group in enumerate(groups, 1):

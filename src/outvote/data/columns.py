@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -10,20 +11,33 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.data.cells import currency_of
 from outvote.data.files import Files
 from outvote.data.missing import NanPolicy
 
 #: Unreadable cells of which the text is kept.
 _KEPT = 1000
-#: What a cell that should be a number may hold instead, and what to do about it.
+#: Beyond this share of the rows, cells with text are no accident: they are not offered as corrupt rows.
+_ACCIDENTS = 0.05
+#: What a cell that should be a number may hold instead, and what to do about it; the first that fits is told.
 _HINTS = (
     (re.compile(r"\d\s*%$"), "a percentage: write 0.125 or 12.5 for 12.5 %"),
     (
         re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}"),
         "a date: make it a number first, days since a start for instance",
     ),
-    (re.compile(r"\d,\d"), "a comma: write 1250.75, or give --decimal , on the command line if it is the decimal sign"),
+    (re.compile("\x80"), "the euro sign of cp1252: give --encoding cp1252 on the command line"),
+    (
+        re.compile(r"\d,\d{3}(,\d{3})*\.\d|\d,\d{3},\d{3}"),
+        "commas between thousands: remove them, or read the file by pandas.read_csv(…, thousands=',')",
+    ),
+    (
+        re.compile(r"^[+-]?\d+,\d+$"),
+        "a comma: give --decimal , on the command line if it is the decimal sign; remove it if it separates thousands",
+    ),
+    (re.compile(r"^[+-]?\d+\.\d+$"), "a decimal point, where commas are expected: leave --decimal , out"),
 )
+_AMOUNT = "an amount of money: all amounts must be in one currency, with the decimal sign that --decimal names"
 
 #: What a group is called: one label for each key, None where the cell is empty.
 Label = tuple[str | None, ...]
@@ -97,25 +111,33 @@ class Columns:
             row -= n_rows
         raise IndexError(row)
 
-    def check(self, nan_policy: NanPolicy, *, infinite: bool = False) -> None:
-        """Refuse cells that hold no number, unless the policy says what they are; infinite cells may be values."""
-        if self.unreadable and nan_policy != "corrupt":
+    def check(
+        self, nan_policy: NanPolicy, *, infinite: bool = False, allowed: Callable[[int], int] = lambda n_rows: n_rows
+    ) -> None:
+        """Refuse cells that hold no number, unless the policy says what they are; infinite cells may be values.
+
+        Cells with text are also refused if they are more than an accident, and more than so many rows are allowed.
+        """
+        n_rows = len(self.values)
+        many = self.n_unreadable > max(_ACCIDENTS * n_rows, allowed(n_rows))
+        if self.unreadable and (nan_policy != "corrupt" or many):
             first = self.unreadable[0]
-            refuse_text(first.column or self.name, *self.place(first.row), first.text, self.n_unreadable)
+            refuse_text(first.column or self.name, *self.place(first.row), first.text, self.n_unreadable, n_rows)
         for name, values in {self.name: self.values, **self.more}.items():
             endless = np.flatnonzero(np.isinf(values))
             if len(endless) and nan_policy != "corrupt" and not infinite:
                 file, row = self.place(int(endless[0]))
                 raise ValueError(
-                    f"{name!r} is infinite in {len(endless)} of {len(values)} rows (the first is row {row} of "
-                    f"{file}): nan_policy='corrupt' counts them as corrupt"
+                    f"{name!r} is infinite in {len(endless)} of {len(values)} rows (the first is "
+                    f"{row_told(file, row)}): nan_policy='corrupt' counts them as corrupt"
                 )
             missing = np.flatnonzero(np.isnan(values))
             if len(missing) and nan_policy == "raise":
                 file, row = self.place(int(missing[0]))
                 raise ValueError(
-                    f"{name!r} has no value in {len(missing)} of {len(values)} rows (the first is row {row} of "
-                    f"{file}): nan_policy='omit' leaves them out, nan_policy='corrupt' counts them as corrupt"
+                    f"{name!r} has no value in {len(missing)} of {len(values)} rows (the first is "
+                    f"{row_told(file, row)}): nan_policy='omit' leaves them out, "
+                    "nan_policy='corrupt' counts them as corrupt"
                 )
 
     def added_up(self, once: str | None = None, allowed: Callable[[int], int] = lambda n_users: 0) -> Columns:
@@ -215,6 +237,8 @@ def read_columns(
             rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
             cells += [Unreadable(int(row), texts[int(row)].as_py(), name if j else "") for row in rows]
     labels, codes = _grouped([table[f"k{j}"].combine_chunks() for j in range(len(by))], table.num_rows)
+    for j, key in enumerate(by):
+        _warn_of_alike(key, {label[j] for label in labels})
     found = Columns(
         name=value,
         values=values.pop(value),
@@ -234,24 +258,52 @@ def read_columns(
     return replace(found, owners=([str(label[0]) for label in users], numbered))
 
 
+def _warn_of_alike(key: str, labels: set[str | None]) -> None:
+    """Warn of labels that differ by small and capital letters only: they are probably one group."""
+    seen: dict[str, str] = {}
+    for label in sorted(filter(None, labels)):
+        other = seen.setdefault(label.casefold(), label)
+        if other != label:
+            warnings.warn(
+                f"{key!r} has the labels {other!r} and {label!r}, which differ by capitals only: they are two groups",
+                UserWarning,
+                stacklevel=3,
+            )
+
+
 def _array(column: Any) -> NDArray[Any]:
     """Return an Arrow column of numbers, NaN for NULL; without NULL there is no need of Arrow's way, through pandas."""
     return column.to_numpy() if column.null_count else np.from_dlpack(column.combine_chunks())
 
 
-def refuse_text(name: str, file: str, row: int | str, text: str, count: int) -> None:
-    """Say which cell is not a number, and what to do about it."""
+def row_told(file: str, row: int | str) -> str:
+    """Say where a row is.
+
+    Examples
+    --------
+    >>> row_told("a.xlsx", 6), row_told("a.parquet", 6)
+    ('row 6 of a.xlsx, not counting the header', 'row 6 of a.parquet')
+    """
+    headed = not file.lower().endswith((".parquet", ".pq", ".arrow", ".feather", ".ipc", "json", "jsonl"))
+    return f"row {row} of {file}" + ", not counting the header" * headed
+
+
+def refuse_text(name: str, file: str, row: int | str, text: str, count: int, n_rows: int) -> None:
+    """Say which cell is not a number, and what to do about it; many such cells are no corrupt rows."""
+    told = f"{name!r} is not a number in {row_told(file, row)}: {_short(text)!r}"
+    if count > max(1, _ACCIDENTS * n_rows):
+        raise ValueError(f"{told}, nor in {count - 1} more of the {n_rows} rows. Correct them first{_hint(text)}")
     others = f" (and {count - 1} more)" if count > 1 else ""
     raise ValueError(
-        f"{name!r} is not a number in row {row} of {file}: {_short(text)!r}{others}. Correct it{_hint(text)}, or take "
-        "nan_policy='corrupt', which counts such rows as corrupt"
+        f"{told}{others}. Correct it{_hint(text)}, or take nan_policy='corrupt', which counts such rows as corrupt"
     )
 
 
 def refuse_all_text(name: str, text: str | None, source: str) -> None:
     """Say that a column holds no numbers at all."""
     there = "no value" if text is None else f"no number, {_short(text)!r} for instance,"
-    raise ValueError(f"column={name!r} has {there} in {source}: name a column of numbers{_hint(text or '')}")
+    hint = _hint(text or "") or (" (1 and 0, or yes and no, are numbers too)" if text else "")
+    raise ValueError(f"column={name!r} has {there} in {source}: name a column of numbers{hint}")
 
 
 def _short(text: str) -> str:
@@ -260,7 +312,9 @@ def _short(text: str) -> str:
 
 def _hint(text: str) -> str:
     """Say what a cell may be, and what to do about it."""
-    return next((f" ({hint})" for pattern, hint in _HINTS if pattern.search(text)), "")
+    known = next((hint for pattern, hint in _HINTS if pattern.search(text)), "")
+    known = _AMOUNT if currency_of(text) else known
+    return f" ({known})" if known else ""
 
 
 def _grouped(keys: list[Any], n_rows: int) -> tuple[list[Label], NDArray[np.intp]]:

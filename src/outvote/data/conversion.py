@@ -31,7 +31,7 @@ def check_reading(kind: str, encoding: str | None, decimal: str, sheet: str | No
     try:
         codecs.lookup(encoding)
     except LookupError:
-        raise ValueError(f"encoding={encoding!r} is unknown: try latin1, cp1252 or utf-16") from None
+        raise ValueError(f"encoding={encoding!r} is unknown: try cp1252, latin1 or utf-16") from None
 
 
 def copied(
@@ -101,6 +101,20 @@ def _sheet_name(path: str, sheet: str | None, names: Sequence[str]) -> str:
     if sheet.isdecimal() and 1 <= int(sheet) <= len(names):
         return names[int(sheet) - 1]
     raise ValueError(f"{path!r} has no sheet={sheet!r}: it has {', '.join(map(repr, names))}")
+
+
+def sheets_told(path: str, sheet: str | None) -> str:
+    """Say which sheet was read, and which others there are."""
+    import openpyxl
+
+    book = openpyxl.load_workbook(path, read_only=True)
+    try:
+        names = book.sheetnames
+    finally:
+        book.close()
+    read = _sheet_name(path, sheet, names)
+    others = [f"sheet={name!r}" for name in names if name != read]
+    return f" in sheet {read!r}" + (f"; there are also {', '.join(others)}" if others else "")
 
 
 def _cell(value: Any) -> str:

@@ -1,8 +1,8 @@
 """Files of numbers: CSV, TSV, JSON, Excel, Parquet and Arrow, opened by DuckDB, with one policy for their cells.
 
-A cell of a column of numbers may hold anything. Cells such as ``NA`` or ``n/a`` are missing, ``true`` and ``false`` are
-1 and 0. Any other text that is not a number is *unreadable*: it is counted and its place is known, so that callers can
-refuse it or count it as corrupt.
+A cell of a column of numbers may hold anything: `cells.py` says which texts are numbers, and which are missing values.
+Any other text is *unreadable*: it is counted and its place is known, so that callers can refuse it or count it as
+corrupt.
 Names of columns and files are data: they are quoted, or bound as values, and never part of a statement.
 """
 
@@ -22,7 +22,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
-from outvote.data.conversion import check_reading, copied
+from outvote.data.cells import Style, number_of, style_of, text_of
+from outvote.data.conversion import check_reading, copied, sheets_told
 from outvote.data.csv_text import check_header, check_rows, dialect, first_cells, first_line
 from outvote.data.packages import install_command
 
@@ -44,8 +45,8 @@ KINDS = {
     ".ipc": "arrow",
 }
 _PACKED = (".gz", ".zst")
-#: Cells that stand for a missing value.
-MISSING = ("", "na", "n/a", "nan", "null", "none")
+#: The first rows of each file, which tell how a column is written.
+_LOOKED_AT = 10_000
 _INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 _WIDE = {"UBIGINT", "HUGEINT", "UHUGEINT"}
 INTEGER_TYPES = _INTEGERS | _WIDE
@@ -198,6 +199,8 @@ class Files:
         if kind is not None and kind not in KINDS.values():
             raise ValueError(f"format={kind!r} is not one of {', '.join(dict.fromkeys(KINDS.values()))}")
         self._checked = -1  # rows of text files that the text was found to have
+        self._schemas: dict[int, dict[str, str]] = {}
+        self._styles: dict[str, Style] = {}
         n_bytes = check_limit(memory_limit)
         self._folder = tempfile.TemporaryDirectory(prefix="outvote-")
         self._close: Any = weakref.finalize(self, self._folder.cleanup)
@@ -212,7 +215,7 @@ class Files:
                 self.paths, self.kind = find_files(patterns, kind)
                 self._shown = {}
             check_reading(self.kind, encoding, decimal, sheet)
-            self.given, self._decimal = self.paths, decimal
+            self.given, self._decimal, self._sheet, self._excel = self.paths, decimal, sheet, self.kind == "excel"
             self.paths, self.kind = copied(
                 self.given, self.kind, self._folder.name, encoding=encoding, sheet=sheet
             )  # fmt: skip
@@ -255,10 +258,6 @@ class Files:
     def columns(self) -> dict[str, str]:
         """Names of the columns of the first file, and their types."""
         return self._schema(0)
-
-    @cached_property
-    def _schemas(self) -> dict[int, dict[str, str]]:
-        return {}
 
     def _schema(self, number: int) -> dict[str, str]:
         """Return names and types of the columns of a file."""
@@ -307,7 +306,8 @@ class Files:
                     try:
                         check_name(argument, name, there)
                     except ValueError as error:
-                        raise ValueError(f"{self.shown(path)}: {error}") from None
+                        sheets = sheets_told(self.given[number], self._sheet) if self._excel else ""
+                        raise ValueError(f"{self.shown(path)}: {error}{sheets}") from None
 
     def _check_header(self, name: str, path: str, there: Sequence[str]) -> None:
         cells = first_cells(path, len(there), "\t" if self.kind == "tsv" else None)
@@ -364,7 +364,7 @@ class Files:
 
     def _key(self, name: str) -> str:
         column = quoted(name)
-        return f"nullif(CAST({column} AS VARCHAR), '')" if self.keys_are_text else column
+        return f"nullif(trim(CAST({column} AS VARCHAR)), '')" if self.keys_are_text else column
 
     def _cell(self, name: str, kind: str, number: int) -> tuple[str, str]:
         """Write the number in a cell, and what it holds instead of one."""
@@ -374,15 +374,22 @@ class Files:
         if self.kind == "jsonl" or kind == "VARCHAR" or kind.startswith("ENUM("):
             # Trimmed, it is not the column itself, which DuckDB would read as numbers, refusing all other text.
             text = f"trim({column}::VARCHAR)"
-            written = text if self._decimal == "." else _with_point(text)
-            value = (
-                f"CASE lower({text}) WHEN 'true' THEN 1.0 WHEN 'false' THEN 0.0 ELSE TRY_CAST({written} AS DOUBLE) END"
-            )
-            nothing = ", ".join(literal(one) for one in MISSING)
-            return value, f"CASE WHEN {value} IS NULL AND lower({text}) NOT IN ({nothing}) THEN {text} END"
+            value = number_of(text, self._decimal, self._style(name))
+            return value, text_of(text, value)
         raise TypeError(
             f"{self.shown(self.paths[number])}: column={name!r} holds {kind} values, but numbers are needed"
         )
+
+    def _style(self, name: str) -> Style:
+        """Return how a column is written, by the first rows of all files."""
+        if name not in self._styles:
+            cells: list[str] = []
+            for number in range(len(self.paths)):
+                first = f"SELECT {quoted(name)}::VARCHAR AS cell FROM {self._reader(number, [name])} LIMIT {_LOOKED_AT}"
+                found = self.run(f"SELECT DISTINCT cell FROM ({first}) WHERE cell IS NOT NULL").fetchall()
+                cells += [cell for (cell,) in found]
+            self._styles[name] = style_of(cells)
+        return self._styles[name]
 
     def _place(self, kinds: Mapping[str, str]) -> str:
         own = {name.lower() for name in kinds}
@@ -433,8 +440,8 @@ def readable(error: Exception, source: str, kind: str = "") -> Exception:
         return MemoryError(f"{source}: the memory_limit does not suffice, allow more or use fewer blocks ({told})")
     if kind in ("csv", "tsv") and ("sniffing" in told or "not utf-8" in told):
         told = (
-            "it is not text in UTF-8. If it is in Latin-1: --encoding latin1 on the command line, or "
-            f"iconv -f latin1 -t utf8 {source} > new.csv"
+            "it is not text in UTF-8. Excel often writes cp1252: --encoding cp1252 on the command line, or "
+            f"iconv -f cp1252 -t utf8 {source} > new.csv"
         )
     as_kind = f" as {kind}" if kind else ""
     failure = OSError if isinstance(error, (duckdb.IOException, OSError)) else ValueError
@@ -450,12 +457,6 @@ def _row_ids(row_id: str | None, kinds: Mapping[str, str]) -> list[str]:
         text = f"trim({column}::VARCHAR)"
         column = f"CASE WHEN regexp_full_match({text}, '[+-]?[0-9]+') THEN {text} END"
     return [f"TRY_CAST({column} AS BIGINT) AS id", f"TRY_CAST({column} AS HUGEINT) AS given"]
-
-
-def _with_point(text: str) -> str:
-    """Write a number that has a decimal comma, and perhaps points between thousands, with a decimal point."""
-    pattern = r"[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?"
-    return f"CASE WHEN regexp_full_match({text}, '{pattern}') THEN replace(replace({text}, '.', ''), ',', '.') END"
 
 
 def _closed(connection: Any, folder: Any) -> None:

@@ -23,7 +23,7 @@ def counted(engine: Engine, query: Query, request: Request, *, ids: bool = True)
         if total.n_unreadable == total.n_rows:
             refuse_all_text(query.columns[0], text, str(engine))
         if request.nan_policy != "corrupt":
-            refuse_text(", ".join(query.columns), file, row, text, total.n_unreadable)
+            refuse_text(", ".join(query.columns), file, row, text, total.n_unreadable, total.n_rows)
     bad = total.n_missing + total.n_infinite
     if request.nan_policy == "raise" and bad:
         raise ValueError(

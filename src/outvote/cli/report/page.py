@@ -84,7 +84,7 @@ def write_report(
     """
     target = _checked(Path(path), inputs)
     _check_question(columns, asked, baseline, threshold)
-    columns.check(asked.nan)
+    asked.check(columns)
     columns = columns.added_up(asked.covariate, asked.count)
     lines = _means_of_groups(columns, asked, source, progress)
     compared: list[_Compared] = []
