@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import outvote as ov
 from outvote.cli import commands as cli
 from outvote.cli.answer import Asked
+from outvote.cli.report import drawing
 from outvote.cli.variants import Arm, Pairing
 from outvote.cli.verdict import value_at
 from outvote.estimate.curve import curve
@@ -208,7 +209,10 @@ def test_report_of_several_variants_files_and_missing_values(tmp_path):
     assert [line.split(" has ")[0] for line in lines[::2]] == ["It is not settled whether b or a", "c"]
     lead = output.read_text("utf-8").partition('aria-label="Answer"')[2].partition("</section>")[0]
     assert "Larger mean v than a: c. Not settled: b.</p>\n<details>" in lead
-    assert re.findall(r'<th scope="row">(\w)</th><td>([^<]+)</td>', lead) == [("b", "not settled"), ("c", "larger")]
+    assert re.findall(r'<th scope="row">(\w)</th><td data-head="verdict">([^<]+)</td>', lead) == [
+        ("b", "not settled"),
+        ("c", "larger"),
+    ]
     back = run(*asked, "--contamination", 0.19, "--baseline", "b").stdout.splitlines()
     assert back[0].startswith("It is not settled whether a or b has the larger mean v if up to 380 of the 1 999 rows")
     assert re.fullmatch(r"b has a larger mean v than a if at most \d+ rows \(.* %\) are corrupt\.", back[1])
@@ -266,6 +270,55 @@ def test_numeric_variants_are_named_with_their_column(tmp_path):
     assert done.stdout.startswith("arm 1 has a larger mean v than arm 0: by 0.99 ")
     page = (tmp_path / "x.html").read_text("utf-8")
     assert f"arm 1 minus arm 0 is {b.mean() - a.mean():.2f}." in page
+
+
+# ---------------------------------------------------------------- pictures of the rows
+
+
+def test_rows_that_are_mostly_zero_show_the_others_and_the_mean():
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(2000) < 0.1, rng.lognormal(3.0, 0.5, 2000), 0.0)
+    low, high = drawing.span(x)
+    assert low == 0
+    assert np.quantile(x[x > 0], 0.95) < high
+    picture = drawing.histogram("A", x, float(x.mean()), None, (low, high))
+    assert f"the tallest bar has {(x < high / 40).sum():,} rows, and is cut off".replace(",", " ", 1) in picture
+    tall = [float(one) for one in re.findall(r'class="bar" .*? height="([\d.]+)"', picture)]
+    assert sorted(tall)[-2] == pytest.approx(max(tall) / 2, abs=0.1)
+
+
+def test_answers_are_drawn_as_two_bars(tmp_path):
+    rng = np.random.default_rng(0)
+    path = write(tmp_path / "x.csv", ["k", "v"], rng.choice(["a", "b"], 600), (rng.random(600) < 0.1).astype(int))
+    run("report", path, "--value", "v", "--by", "k", "--proportion", "-o", tmp_path / "x.html")
+    rows = (tmp_path / "x.html").read_text("utf-8").partition('id="blocks"')[2].partition("</section>")[0]
+    assert "farther" not in rows
+    for picture in rows.split("<svg")[1:]:
+        tall = [float(one) for one in re.findall(r'class="bar" .*? height="([\d.]+)"', picture)]
+        assert [place for place, one in enumerate(tall) if one] == [0, len(tall) - 1]
+
+
+def test_no_chart_where_there_is_no_interval(tmp_path):
+    path = write(tmp_path / "x.csv", ["k", "v"], ["a", "a", "b"], [1, 2, 3])
+    run("report", path, "--value", "v", "--by", "k", "--contamination", 0, "-o", tmp_path / "x.html")
+    page = (tmp_path / "x.html").read_text("utf-8")
+    assert "There is nothing to draw: no number of corrupt rows among these 3 rows leaves an interval" in page
+    assert 'id="slider-' not in page
+    assert embedded(tmp_path / "x.html") == []
+    assert "FiniteVariance" not in page
+
+
+def test_verdicts_name_their_condition_and_how_many_rows_decide(tmp_path):
+    rng = np.random.default_rng(0)
+    values = np.r_[rng.normal(10, 2, 1000), rng.normal(12, 2, 1000), rng.normal(10, 2, 1000)]
+    path = write(tmp_path / "x.csv", ["k", "v"], ["a"] * 1000 + ["b"] * 1000 + ["c"] * 1000, values)
+    lines = run("report", path, "--value", "v", "--by", "k", "-o", tmp_path / "x.html").stdout.splitlines()
+    assert lines[2].startswith("It is not settled whether c or a")
+    assert re.search(r"\(if the clean rows' sd is at most .* in a and .* in c\)\.$", lines[2])
+    stands = int(re.search(r"more than (\d+) corrupt rows", lines[1])[1])
+    page = (tmp_path / "x.html").read_text("utf-8")
+    assert f"The verdict on b against a: the first 5 of {stands + 1} rows that decide" in page
+    assert "if\u00a0sd\u00a0≤\u00a0" in page
 
 
 # ---------------------------------------------------------------- page as text
@@ -408,6 +461,16 @@ def test_page_is_usable_by_keyboard(open_page, folder):
     levels = page.locator("h1, h2, h3").evaluate_all("all => all.map(e => +e.tagName[1])")
     assert levels == [1, 2, 3, 2, 2, 2, 2, 2, 2]
     assert page.locator("table").count() == page.locator("table > caption").count()
+
+
+def test_verdicts_fit_a_phone(open_page, folder):
+    page = open_page(folder / "ab.html")
+    page.set_viewport_size({"width": 390, "height": 800})
+    for box in page.locator(".cards").all():
+        assert box.evaluate("e => e.parentElement.scrollWidth <= e.parentElement.clientWidth")
+    lift = page.locator("td[data-head='lift interval']").first
+    assert lift.bounding_box()["x"] + lift.bounding_box()["width"] <= 390
+    assert lift.evaluate("e => getComputedStyle(e, '::before').content") == '"lift interval"'
 
 
 def test_page_without_scripts_shows_the_verdict(open_page, folder):

@@ -76,10 +76,10 @@ class Finding(ABC):
         assumed = self.rows(self.curve.assumed)
         if not value.bounded:
             return f"There is no interval for {self.title} if up to {assumed} are corrupt."
-        if not sign:
-            return f"It is not settled {self.open()} if up to {assumed} are corrupt: {self.between(value, 0)}."
-        even = f"even if up to {assumed} are" if self.curve.assumed else "if no row is"
         premise = f" (if {self.curve.premise})" if self.curve.premise else ""
+        if not sign:
+            return f"It is not settled {self.open()} if up to {assumed} are corrupt: {self.between(value, 0)}{premise}."
+        even = f"even if up to {assumed} are" if self.curve.assumed else "if no row is"
         return f"{self.claim(sign)}: {self.between(value, sign)}, {even} corrupt{premise}."
 
     def tolerance(self) -> str:

@@ -22,6 +22,10 @@ _FAR = 2.0
 #: Blocks farther from the median than this many times the median distance are counted, not drawn.
 _WIDE = 7.0
 _BARS = 40
+#: A bar that is this many times as tall as the next is cut off, so that the others can be seen.
+_TOWERS = 5
+#: Intervals wider than this many times those near the number assumed are cut off.
+_TALL = 3.0
 
 
 def differences(names: Sequence[str], values: Sequence[Value]) -> str:
@@ -41,7 +45,7 @@ def differences(names: Sequence[str], values: Sequence[Value]) -> str:
 def _interval(across: _Scale, value: Value, y: float) -> list[str]:
     """Draw an estimate with its interval, if there is one."""
     if value.low is None or value.high is None or value.estimate is None:
-        return []
+        return [f'<text x="{across.start:.0f}" y="{y + 4}">no interval</text>']
     a, b, c = (across(one) for one in (value.low, value.high, value.estimate))
     return [
         f'<path class="robust" d="M{a:.1f} {y}H{b:.1f}M{a:.1f} {y - 4}v8M{b:.1f} {y - 4}v8"/>'
@@ -89,6 +93,8 @@ def curve(one: Curve, place: int, name: str) -> str:
     across, height = _Scale(first, max(last, first + 1), LEFT, WIDTH - RIGHT), 194
     shown = np.isfinite(one.low) & np.isfinite(one.high)
     near = shown & (one.stops <= 1.3 * max(one.assumed, one.stands or 0, one.certain + 4))
+    if near.any():  # all of the band, unless that would make what is near too small to see
+        near = shown & (one.high - one.low <= _TALL * (one.high - one.low)[near].max())
     ends = [*one.low[near], *one.high[near], one.bound]
     up = _Scale(min(ends), max(ends), height - 34, 10)
     parts = [*_bottom(across, height - 34, whole=True), *_side(up)]
@@ -116,14 +122,27 @@ def curve(one: Curve, place: int, name: str) -> str:
 
 
 def span(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return from where to where most of the rows lie."""
+    """Return from where to where most of the rows lie; if most are equal, most of the others.
+
+    Examples
+    --------
+    >>> span(np.array([0.0, 0.0, 0.0, 2.0, 3.0, 99.0]))
+    (0.0, 21.0)
+    """
     finite = values[np.isfinite(values)]
     if not len(finite):
         return 0.0, 0.0
     centre = float(np.median(finite))
-    room = _WIDE * float(np.median(np.abs(finite - centre))) or max(abs(centre), 1.0) / 2
+    away = np.abs(finite - centre)
+    typical = float(np.median(away)) or float(np.median(away[away > 0])) if away.any() else 0.0
+    room = _WIDE * typical or max(abs(centre), 1.0) / 2
     low, high = max(float(finite.min()), centre - room), min(float(finite.max()), centre + room)
     return (low - room, high + room) if low == high else (low, high)
+
+
+def is_binary(values: NDArray[np.float64]) -> bool:
+    """Return whether all rows are 0 or 1, where they are numbers."""
+    return bool(((values == 0) | (values == 1) | np.isnan(values)).all())
 
 
 def histogram(
@@ -139,12 +158,15 @@ def histogram(
     finite, (low, high) = values[np.isfinite(values)], ends
     inside = finite[(finite >= low) & (finite <= high)]
     below, above = int((finite < low).sum()), int((finite > high).sum())
-    counts, _ = np.histogram(inside, bins=min(_BARS, max(5, math.isqrt(4 * len(finite)))), range=(low, high))
+    bins = 9 if is_binary(finite) else min(_BARS, max(5, math.isqrt(4 * len(finite))))
+    counts, _ = np.histogram(inside, bins=bins, range=(low, high))
     across, height = _Scale(low, high, 8, WIDTH - 8, exact=True), 96
     base, wide = height - 20, (WIDTH - 16) / len(counts)
     parts = [f'<text x="0" y="12" class="name">{_text(label)}</text>']
+    second, most = np.sort(counts)[-2:].tolist()
+    top = 2 * second if most > _TOWERS * second > 0 and bins > 9 else max(1, most)
     for i, count in enumerate(counts.tolist()):
-        tall = (base - 22) * count / max(1, counts.max())
+        tall = (base - 22) * min(count / top, 1.0)
         place = f'x="{8 + i * wide:.1f}" y="{base - tall:.1f}"'
         parts.append(f'<rect class="bar" {place} width="{wide - 1:.1f}" height="{tall:.1f}"/>')
     parts += _bottom(across, base)
@@ -153,6 +175,7 @@ def histogram(
     if plain is not None and low <= plain <= high:
         parts.append(f'<path class="plain line" d="M{across(plain):.1f} 16V{base}"/>')
     beyond = [f"{spaced(below)} farther left"] * bool(below) + [f"{spaced(above)} farther right"] * bool(above)
+    beyond += [f"the tallest bar has {spaced(most)} {of}s, and is cut off"] * (most > top)
     if beyond:
         parts.append(f'<text x="{WIDTH}" y="12" class="end">{", ".join(beyond)}</text>')
     what = "Block means" if of == "block" else "Rows"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.blocks.plan import BlockPlan
-from outvote.cli.answer import Asked
+from outvote.cli.answer import Asked, in_options
 from outvote.cli.compare import Comparison, shared_notes
 from outvote.cli.mean import MeanLine
 from outvote.cli.printing import clean
 from outvote.cli.report import drawing
 from outvote.cli.suspects import Suspects
-from outvote.cli.verdict import DifferenceFinding, Finding, summary, value_at
+from outvote.cli.verdict import DifferenceFinding, Finding, MeanFinding, summary, value_at
 from outvote.data.columns import Columns
 from outvote.data.text import percent, rounded, share, spaced, spaced_count
 from outvote.estimate.result import RobustEstimate
@@ -49,11 +50,17 @@ def votes(lines: Sequence[MeanLine], columns: Columns, asked: Asked) -> list[Vot
     ]
 
 
-def slider(finding: Finding) -> dict[str, object]:
+def has_intervals(finding: Finding) -> bool:
+    """Return whether a curve has an interval at any number of corrupt rows."""
+    return bool(np.isfinite(finding.curve.high - finding.curve.low).any())
+
+
+def slider(finding: Finding, place: int) -> dict[str, object]:
     """Return the data of the slider of a curve."""
     one = finding.curve
     first, last = int(one.stops[0]), int(one.stops[-1])
     return {
+        "place": place,
         "first": first,
         "last": max(last, first + 1),
         "assumed": one.assumed,
@@ -76,21 +83,33 @@ def variant(label: str, key: str) -> str:
     return f"{clean(key)} {clean(label)}" if number else clean(label)
 
 
-def _table(caption: str, heads: Iterable[tuple[str, bool]], rows: Iterable[Sequence[str]], *, named: int = 0) -> str:
-    """Return a table; `heads` tell which columns hold numbers, and the first `named` columns name the row."""
+def _table(
+    caption: str,
+    heads: Iterable[tuple[str, bool]],
+    rows: Iterable[Sequence[str]],
+    *,
+    named: int = 0,
+    cards: bool = False,
+) -> str:
+    """Return a table; `heads` tell which columns hold numbers, and the first `named` columns name the row.
+
+    On narrow screens each row of `cards` becomes a list, with the heads beside its cells.
+    """
     kinds = [(escape(head), ' class="number"' if number else "") for head, number in heads]
+    beside = [f'{kind} data-head="{head}"' if cards else kind for head, kind in kinds]
     body = [
         "".join(
-            f'<th scope="row"{kind}>{escape(cell)}</th>' if j < named else f"<td{kind}>{escape(cell)}</td>"
-            for j, (cell, (_, kind)) in enumerate(zip(row, kinds, strict=True))
+            f'<th scope="row"{kind}>{escape(cell)}</th>' if j < named else f"<td{own}>{escape(cell)}</td>"
+            for j, (cell, (_, kind), own) in enumerate(zip(row, kinds, beside, strict=True))
         )
         for row in rows
     ]
     head = "".join(f'<th scope="col"{kind}>{text}</th>' for text, kind in kinds)
     grid = f"<thead><tr>{head}</tr></thead><tbody>{''.join(f'<tr>{row}</tr>' for row in body)}</tbody>"
+    kind = ' class="cards"' if cards else ""
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}">'
-        f"<table><caption>{escape(caption)}</caption>{grid}</table></div>"
+        f"<table{kind}><caption>{escape(caption)}</caption>{grid}</table></div>"
     )
 
 
@@ -114,21 +133,26 @@ def verdicts(
             [*(clean(part or "(none)") for part in one.segment), name, larger if one.settled else "not settled",
              rounded(gap.estimate, digits), ends, survived, share(lift.estimate), lifts]
         )  # fmt: skip
-    table = _table("Is the variant larger than the baseline?", heads, rows, named=1 + len(segments))
+    table = _table("Is the variant larger than the baseline?", heads, rows, named=1 + len(segments), cards=True)
     shown = [label([*one.segment, name]) for one, name in zip(found, names, strict=True)]
     picture = drawing.differences(shown, [one.difference for one in found])
     caption = '<span class="key r">● difference</span> with its interval; dotted: no difference'
-    figure = f"<figure>{picture}<figcaption>{caption}.</figcaption></figure>" if len(found) > 1 else ""
+    drawn = len(found) > 1 and any(one.difference.bounded for one in found)
+    figure = f"<figure>{picture}<figcaption>{caption}.</figcaption></figure>" if drawn else ""
     notes = [*shared_notes(found), *dict.fromkeys(one.difference.note for one in found if one.difference.note)]
     return "\n".join([table, figure, *(f'<p class="small muted">{escape(clean(note, None))}</p>' for note in notes)])
 
 
-def deciding(found: Sequence[tuple[str, list[list[str]]]], heads: Sequence[tuple[str, bool]]) -> str:
-    """Return the rows on which each verdict rests most."""
-    if not any(rows for _, rows in found):
+def deciding(found: Sequence[tuple[str, int, list[list[str]]]], heads: Sequence[tuple[str, bool]]) -> str:
+    """Return the rows on which each verdict rests most: its title, how many there are, and the first of them."""
+    if not any(rows for _, _, rows in found):
         return "<p>Nothing is settled, so no rows decide.</p>"
     tables = [
-        _table(f"The rows that speak most for the verdict on {title}", heads, rows) for title, rows in found if rows
+        _table(
+            f"The verdict on {title}: the first {len(rows)} of {spaced_count(total, 'row')} that decide", heads, rows
+        )
+        for title, total, rows in found
+        if rows
     ]
     return (
         "<p>Each verdict rests most on these rows, the strongest first: look at them before you act. If they are "
@@ -143,7 +167,7 @@ def answer(findings: Sequence[Finding]) -> str:
         kind = "answer" if len(findings) == 1 else "said"
         parts.append(f'<p class="{kind}">{escape(finding.answer())}</p>')
         parts.append(f'<p class="tolerance">{escape(finding.tolerance())}</p>')
-    if any(finding.curve.premise for finding in findings):
+    if any(finding.curve.premise and finding.value.bounded for finding in findings):
         parts.append(
             '<p class="muted">sd is the standard deviation: how far rows typically are from their mean. It was read '
             "off the rows, with room to spare; declare it if you know more.</p>"
@@ -164,10 +188,9 @@ def answer(findings: Sequence[Finding]) -> str:
             '<p class="muted">The spread of the good rows was estimated from the same rows: the intervals are a good '
             "guess, not a guarantee.</p>"
         )
-    notes = dict.fromkeys(
-        finding.curve.note for finding in findings if finding.curve.note and not finding.value.bounded
-    )
-    parts += [f'<p class="muted">{escape(clean(note, None))}</p>' for note in notes]
+    first = findings[0]
+    if isinstance(first, MeanFinding) and first.curve.note and not first.value.bounded:  # a table has its own notes
+        parts.append(f'<p class="muted">{escape(clean(in_options(first.curve.note), None))}</p>')
     return "\n".join(parts)
 
 
@@ -180,7 +203,7 @@ def groups(lines: Sequence[MeanLine], keys: Sequence[str], asked: Asked) -> str:
         ends = [rounded(end, value.radius) for end in (value.low, value.high)]
         row = [*(clean(part or "(none)") for part in line.group), spaced(line.n), rounded(line.plain, value.radius)]
         row += [rounded(value.estimate, value.radius), " to ".join(ends) if value.bounded else "–"]
-        row += ["–" if line.corrupt is None else spaced(line.corrupt), value.holds]
+        row += ["–" if line.corrupt is None else spaced(line.corrupt), value.holds.replace(" ", "\u00a0")]
         rows.append(row)
     notes = [
         f'<p class="small muted">{escape(label(line.group))}: {escape(clean(line.mean.note, None))}</p>'
@@ -192,12 +215,17 @@ def groups(lines: Sequence[MeanLine], keys: Sequence[str], asked: Asked) -> str:
         "(an arrow if it lies farther out)"
     )
     title = "Each group separately, for the number of corrupt rows allowed" if keys else "For the number allowed"
-    table = _table(title, heads, rows, named=len(keys))
+    table = _table(title, heads, rows, named=len(keys), cards=True)
     return "\n".join([table, *notes, f"<figure>{drawing.groups(lines)}<figcaption>{caption}.</figcaption></figure>"])
 
 
 def curve(finding: Finding, place: int) -> str:
     one = finding.curve
+    if not has_intervals(finding):
+        return (
+            f"<div><h3>{escape(finding.heading)}</h3><p>There is nothing to draw: no number of corrupt rows among "
+            f"these {spaced_count(one.n_rows, 'row')} leaves an interval, not even the smallest.</p></div>"
+        )
     _, sign = value_at(one, one.assumed)
     first, last = int(one.stops[0]), int(one.stops[-1])
     kind = "holds" if sign else "open"
@@ -236,7 +264,7 @@ aria-describedby="outcome-{place}"></div>
 
 def blocks(votes: Sequence[Votes], asked: Asked) -> str:
     if asked.evidence and votes:
-        ends = _common_span([one.rows for one in votes])
+        ends = _common_span([one.rows for one in votes], [one.found for one in votes])
         drawn = [drawing.histogram(one.label, one.rows, float(one.found.estimate), one.plain, ends) for one in votes]
         what = "ratios of single rows" if asked.ratio else "rows"
         mean = "ratio" if asked.ratio else "mean"
@@ -247,7 +275,7 @@ def blocks(votes: Sequence[Votes], asked: Asked) -> str:
         )
     pictures, words = [], []
     blocks = [np.asarray(one.found.block_values) for one in votes]
-    ends = _common_span(blocks)
+    ends = _common_span(blocks, [one.found for one in votes])
     for one, values in zip(votes, blocks, strict=True):
         pictures.append(drawing.histogram(one.label, values, float(one.found.estimate), one.plain, ends, of="block"))
         plan = one.found.plan
@@ -264,10 +292,13 @@ def blocks(votes: Sequence[Votes], asked: Asked) -> str:
     )
 
 
-def _common_span(rows: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
-    """Return the ends of one axis for all groups."""
-    lows, highs = zip(*(drawing.span(one) for one in rows), strict=True) if rows else ((0.0,), (1.0,))
-    return min(lows), max(highs)
+def _common_span(rows: Sequence[NDArray[np.float64]], found: Sequence[RobustEstimate]) -> tuple[float, float]:
+    """Return the ends of one axis for all groups, which shows their estimates and intervals; wider for 0 and 1."""
+    if rows and all(map(drawing.is_binary, rows)):
+        return -0.125, 1.125
+    shown = [float(end) for one in found for end in (one.estimate, *one.interval)]
+    ends = [end for one in rows for end in drawing.span(one)] + [end for end in shown if math.isfinite(end)]
+    return (min(ends), max(ends)) if ends else (0.0, 1.0)
 
 
 def suspects(found: Suspects) -> str:

@@ -2,8 +2,8 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 
-data.forEach((curve, place) => {
-  const box = document.getElementById(`curve-${place}`);
+data.forEach((curve) => {
+  const box = document.getElementById(`curve-${curve.place}`);
   const [control, slider] = [box.querySelector(".control"), box.querySelector("input")];
   const [count, verdict, said] = [".count", ".verdict", ".said"].map((name) => box.querySelector(name));
   const line = box.querySelector(".here");

@@ -114,7 +114,7 @@ def write_report(
         suspects=html.suspects(listed),
         method=html.method(findings, votes, asked, columns, left_out),
         again=html.again(columns, asked, inputs, command),
-        data=embedded([html.slider(finding) for finding in findings]),
+        data=embedded([html.slider(one, j) for j, one in enumerate(findings) if html.has_intervals(one)]),
     )
     sentences = [sentence for finding in findings for sentence in (finding.answer(), finding.tolerance())]
     complete = all(finding.value.bounded for finding in findings) and all(line.mean.bounded for line in lines)
@@ -231,7 +231,7 @@ def _deciding(compared: Sequence[_Compared], columns: Columns, asked: Asked) -> 
             file, number = columns.place(row)
             cells = [f"{values[row]:.10g}" for values in (columns.values, *columns.more.values())]
             rows.append([*([clean(file)] if files else []), clean(str(number)), clean(arm), *cells])
-        found.append((one.finding.title, rows))
+        found.append((one.finding.title, 1 + (one.finding.curve.stands or 0), rows))
     return (
         '<section aria-labelledby="deciding">\n<h2 id="deciding">The rows that decide</h2>\n'
         f"{html.deciding(found, heads)}\n</section>"
