@@ -34,7 +34,7 @@ print(ov.mean(celsius, contamination=0.04, assume=known, vote="auto", rng=0).exp
 # With the median of blocks, the paper's estimator, one sees the vote: blocks without a stuck value agree, the
 # others stand apart.
 
-ov.mean(celsius, contamination=0.04, assume=ov.SubGaussian(2.5), rng=0).plot()
+ov.mean(celsius, contamination=0.04, assume=ov.SubGaussian(2.5), vote="median", rng=0).plot()
 
 # %%
 # Readings of one morning resemble each other. The intervals hold for independent rows: where neighbours depend on

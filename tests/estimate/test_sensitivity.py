@@ -151,7 +151,7 @@ def test_invalid_arguments_of_sensitivity_raise():
         ov.sensitivity(x, contamination=3)
     infinite = ov.sensitivity(x, levels=[0, 40], n_blocks=11)
     assert infinite.to_dict()["low"][1] is None
-    assert infinite.provenance == "none"
+    assert infinite.provenance == "plug-in"
     assert math.isinf(infinite.high[1])
 
 
@@ -181,3 +181,34 @@ def test_unknown_contamination_with_an_adaptive_adversary():
         ov.sensitivity(x, levels=[100], assume=KNOWN, vote="soft", adversary=who) for who in ("oblivious", "adaptive")
     ]
     assert tables[1].radius[0] > tables[0].radius[0]
+
+
+def test_levels_without_an_interval_do_not_rename_the_others():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=40), rng.normal(size=40)
+    found = ov.sensitivity(a, b, levels=[0, 1, 18])
+    assert not np.isfinite(found.radius[2])
+    assert found.provenance == "conditional"
+    assert str(found).startswith("difference, conditional (no interval at 18 corrupt rows)\n")
+    assert "if sd(a) ≤  and sd(b) ≤" in str(found)
+    assert "if sd(a) ≤" in found._repr_html_()
+    for j, level in enumerate((0, 1)):
+        premise = ov.difference(a, b, contamination=level, counted="each").certificate.premise_sd
+        np.testing.assert_allclose(found.premise_sd[j], premise)
+    assert found.to_dict()["premise_sd_b"][2] is None
+
+
+def test_levels_that_the_rows_contradict_are_told():
+    x = np.r_[np.random.default_rng(0).random(100), 5.0, 6.0]
+    found = ov.sensitivity(x, levels=[0, 1, 4], assume=ov.Bounded(0, 1))
+    assert found.left_out == (0, 1)
+    assert str(found).startswith("mean, certified (the rows contradict 0 and 1 corrupt rows)")
+
+
+def test_an_open_number_of_corrupt_rows_names_the_smallest_sd_of_each_sample():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=300), 3 * rng.normal(size=300)
+    found = ov.difference(a, b, contamination="auto").certificate
+    low, high = found.premise_sd
+    assert low < high
+    assert found.premise == f"the clean rows' sd is at most {low:.3g} in a and {high:.3g} in b"

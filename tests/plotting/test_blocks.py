@@ -5,6 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from figures import drawn, labels_of
 
@@ -17,8 +18,8 @@ def normal(shape, seed=0):
 
 
 def band_of(ax, label):
-    """The ends of the band with this label."""
-    (band,) = (patch for patch in ax.patches if patch.get_label() == label)
+    """The ends of the band with this in its label."""
+    (band,) = (patch for patch in ax.patches if label in patch.get_label())
     return band.get_extents().transformed(ax.transData.inverted()).intervalx
 
 
@@ -193,10 +194,11 @@ def test_plot_of_a_difference_by_evidence_shows_both_samples():
     assert labels[:2] == ["rows of a", "rows of b"]
     low, high = result.interval
     centre = result.centres[0]
-    assert band_of(display.ax_, "interval of b - a, read above") == pytest.approx([centre + low, centre + high])
+    assert band_of(display.ax_, "of b - a, read above") == pytest.approx([centre + low, centre + high])
     (above,) = display.ax_.child_axes
     assert above.get_xlabel() == "difference from a"
-    assert f"between {low:.4g} and {high:.4g}" in display.ax_.get_title()
+    assert display.ax_.get_title() == f"b - a, difference: {result.estimate:.2f}, between {low:.2f} and {high:.2f}"
+    assert {centre + low, centre + high} <= {line.get_xdata()[0] for line in display.ax_.get_lines()}
     plt.close(display.figure_)
 
 
@@ -206,7 +208,9 @@ def test_plot_of_a_mean_by_evidence_shows_its_interval():
     low, high = result.interval
     lines = sorted(line.get_xdata()[0] for line in display.ax_.get_lines() if len(line.get_xdata()) == 2)
     assert {low, high} <= set(lines)
-    assert display.ax_.get_title() == f"mean: between {low:.4g} and {high:.4g}"
+    assert display.ax_.get_title() == f"mean: {result.estimate:.2f}, between {low:.2f} and {high:.2f}"
+    sd = result.certificate.premise_sd
+    assert f"95 % interval, if sd ≤ {sd:.3g}" in labels_of(display.ax_)
     with pytest.raises(ValueError, match="column=3 has no histogram: there are 1"):
         result.plot(column=3)
     plt.close(display.figure_)
@@ -214,7 +218,7 @@ def test_plot_of_a_mean_by_evidence_shows_its_interval():
 
 def test_band_of_blocks_is_the_printed_interval():
     result = ov.mean(normal(300), contamination=3, rng=0, vote="median")
-    assert band_of(drawn(result.plot()), "interval of the estimate") == pytest.approx(result.interval)
+    assert band_of(drawn(result.plot()), "95 % interval, plug-in") == pytest.approx(result.interval)
 
 
 def test_plot_of_a_difference_by_blocks_shows_both_samples():
@@ -223,7 +227,7 @@ def test_plot_of_a_difference_by_blocks_shows_both_samples():
     assert {"blocks of a", "blocks of b"} <= set(labels_of(ax))
     low, high = result.interval
     centre = result.centres[0]
-    assert band_of(ax, "interval of b - a, read above") == pytest.approx([centre + low, centre + high])
+    assert band_of(ax, "of b - a, read above") == pytest.approx([centre + low, centre + high])
     assert ax.get_ylabel() == "blocks"
 
 
@@ -233,7 +237,7 @@ def test_plot_of_a_relative_difference_reads_its_interval_above():
     low, high = result.interval
     centre = result.centres[0]
     expected = [centre * (1 + low), centre * (1 + high)]
-    assert band_of(ax, "interval of b - a, read above") == pytest.approx(expected)
+    assert band_of(ax, "of b - a, read above") == pytest.approx(expected)
     assert ax.child_axes[0].get_xlabel() == "relative difference from a"
     ax.figure.canvas.draw()  # both directions of the axis above are used
 
@@ -242,3 +246,67 @@ def test_a_difference_without_an_interval_has_no_band():
     result = ov.difference(normal(9), normal(9, seed=1), contamination=(4, 4), n_blocks=3, rng=0)
     assert not np.isfinite(result.radius)
     assert not drawn(result.plot()).child_axes
+
+
+# --- rows without blocks ------------------------------------------------------------------------------------------
+
+
+def test_one_sided_intervals_are_named_by_their_bound():
+    x = np.random.default_rng(0).exponential(size=400)
+    for alternative, word, end in (("less", "at most", 1), ("greater", "at least", 0)):
+        result = ov.mean(x, alternative=alternative)
+        ax = drawn(result.plot())
+        assert ax.get_title() == f"mean: {result.estimate:.4g}, {word} {result.interval[end]:.4g}"
+        thin = [line.get_xdata()[0] for line in ax.get_lines() if line.get_linewidth() == 0.8]
+        assert thin == [result.interval[end]]
+    without = ov.mean(x[:1], contamination=0)
+    assert not np.isfinite(without.radius)
+    ax = drawn(without.plot())
+    assert ax.get_title().endswith("no interval")
+    assert not any("interval" in label for label in labels_of(ax))
+
+
+def test_the_axis_has_the_name_of_the_column_and_says_what_is_hidden():
+    x = np.r_[np.random.default_rng(0).normal(10, 1, 300), np.full(3, 1e4)]
+    ax = drawn(ov.mean(pl.Series("wait", x), contamination=5).plot())
+    assert ax.get_xlabel() == "wait (3 rows beyond the right edge)"
+    assert ax.get_title().startswith("mean of wait: 9.96, between ")
+
+
+def test_rows_that_are_mostly_equal_show_the_others():
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(3000) < 0.1, rng.lognormal(3.0, 0.5, 3000), 0.0)
+    x[:3] = 1e6
+    for rows in (x, np.tile(x, 4)):  # in order, and counted in bins
+        ax = drawn(ov.mean(rows).plot())
+        assert np.quantile(x[x > 0], 0.8) < ax.get_xlim()[1] < 1000
+        assert "cut off" in ax.get_ylabel()
+
+
+def test_every_column_and_every_quantile_has_a_panel():
+    x = normal((200, 3))
+    display = ov.mean(pl.DataFrame(x, schema=["u", "v", "w"])).plot()
+    titles = [ax.get_title() for ax in display.figure_.axes if ax.get_visible()]
+    assert [title.partition(":")[0] for title in titles] == ["mean of u", "mean of v", "mean of w"]
+    plt.close(display.figure_)
+    display = ov.quantile(x[:, 0], [0.5, 0.9]).plot()
+    assert [ax.get_title().partition(":")[0] for ax in display.figure_.axes] == ["quantile p50", "quantile p90"]
+    plt.close(display.figure_)
+    assert drawn(ov.mean(x).plot(column=1)).get_title().startswith("mean of column 1: ")
+
+
+def test_statistics_of_pairs_have_no_picture():
+    for result in (
+        ov.u_statistic(normal(50), normal(50, seed=1), kernel="auc"),
+        ov.u_statistic(normal((50, 2)), kernel="kendall"),
+    ):
+        with pytest.raises(ValueError, match=f"a result for {result.statistic} has no picture of rows: print it"):
+            result.plot()
+
+
+def test_the_interval_of_blocks_is_within_the_picture():
+    x = np.random.default_rng(2).gamma(2, 15, 3000)
+    x[:9] *= 100
+    result = ov.mean(x, vote="median", rng=0)
+    low, high = drawn(result.plot()).get_xlim()
+    assert low < result.interval.low < result.interval.high < high

@@ -33,6 +33,7 @@ def test_the_band_is_the_interval_at_each_look():
     assert ax.get_ylabel() == "mean"
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     assert "claim: mean > -1" in texts
+    assert "95 % interval, certified, valid at every look" in texts
     assert any(text.startswith("decided after") for text in texts)
 
 

@@ -150,6 +150,22 @@ def test_one_sided_interval_reaches_the_edge():
     assert display.reached is None
 
 
+def test_levels_that_the_rows_contradict_are_named():
+    display = SensitivityDisplay.from_sensitivity(sensitivity_result(left_out=(0, 1))).plot()
+    assert drawn(display).get_xlabel() == "corrupt rows assumed (the rows contradict 0 and 1)"
+
+
+def test_between_two_levels_the_interval_is_that_of_the_larger():
+    result = sensitivity_result()
+    ax = drawn(SensitivityDisplay.from_sensitivity(result).plot())
+    (band,) = ax.collections
+    path = band.get_paths()[0]
+    for i in range(1, len(LEVELS)):
+        between = (LEVELS[i - 1] + LEVELS[i]) / 2
+        assert path.contains_point((between, result.high[i] - 1e-6))
+        assert not path.contains_point((between, result.high[i] + 1e-6))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

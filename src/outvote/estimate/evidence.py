@@ -205,7 +205,7 @@ class MeanByEvidence:
         one = found[0].interval
         ends = {"less": [one.high - one.estimate], "greater": [one.estimate - one.low]}
         radius = max(ends.get(terms.alternative, [one.estimate - one.low, one.high - one.estimate]))
-        return Brief(one.estimate, one.low, one.high, radius, one.sd, found[0].provenance, "mean", found[0].plain)
+        return Brief(one.estimate, one.low, one.high, radius, (one.sd,), found[0].provenance, "mean", found[0].plain)
 
 
 def mean_by_evidence(ordered: OrderedTable, request: Request, terms: Terms) -> RobustEstimate:

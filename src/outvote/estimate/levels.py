@@ -30,13 +30,13 @@ def level_counts(most: int, *, exact_up_to: int = 0, growth: float = 2.0) -> lis
 
 
 class Brief(NamedTuple):
-    """The numbers of an estimate, without what it takes to account for itself."""
+    """The numbers of an estimate, without what it takes to account for itself; `premise_sd` has one for each sample."""
 
     estimate: float
     low: float
     high: float
     radius: float
-    premise_sd: float
+    premise_sd: tuple[float, ...]
     provenance: str
     statistic: str
     plain: float | None
@@ -52,7 +52,7 @@ class Brief(NamedTuple):
             float(low),
             float(high),
             float(result.radius),
-            float(np.nanmax(certificate.premise_sd)) if certificate.premise else math.nan,
+            tuple(np.ravel(certificate.premise_sd).tolist()) if certificate.premise else (math.nan,),
             certificate.provenance,
             result.statistic,
             None if result.plain_mean is None else float(np.asarray(result.plain_mean)),
@@ -123,11 +123,16 @@ def agree(request: Request, n_rows: Sequence[int], run: Callable[[Request], Robu
 
 
 def _one_premise(widest: RobustEstimate, results: dict[int, Brief]) -> RobustEstimate:
-    """Return the result for most corrupt rows, conditional on the smallest sd read off the rows at any level."""
-    known = [one.premise_sd for one in results.values() if math.isfinite(one.premise_sd)]
-    if not known or not widest.certificate.premise:
+    """Return the result for most corrupt rows, conditional on the smallest sds read off the rows at any level."""
+    own, premise = np.ravel(widest.certificate.premise_sd).tolist(), widest.certificate.premise
+    known = [one.premise_sd for one in results.values() if len(one.premise_sd) == len(own)]
+    least = np.fmin.reduce(np.array([own, *known]))
+    if not premise or np.isnan(least).all():
         return widest
-    least = min(known)
-    shrunk = np.minimum(widest.certificate.premise_sd, least)
-    premise = widest.certificate.premise.replace(f"{float(np.max(widest.certificate.premise_sd)):.3g}", f"{least:.3g}")
-    return replace(widest, certificate=replace(widest.certificate, premise=premise, premise_sd=shrunk))
+    text = ""
+    for old, new in zip(own, least.tolist(), strict=True):  # the premise names them in this order
+        if math.isfinite(old):
+            before, _, premise = premise.partition(f"{old:.3g}")
+            text += f"{before}{new:.3g}"
+    shrunk = least if np.ndim(widest.certificate.premise_sd) else float(least[0])
+    return replace(widest, certificate=replace(widest.certificate, premise=text + premise, premise_sd=shrunk))

@@ -25,6 +25,8 @@ Number = float | Floats
 
 #: Bars of a histogram of rows.
 _BARS = 60
+#: Shares of the rows whose quantiles say which bars are drawn.
+_SHARES = (0.0, 0.02, 0.25, 0.75, 0.98, 1.0)
 #: Rows that are counted for a picture if they are not in order anyway.
 _COUNTED = 2**14
 
@@ -76,7 +78,7 @@ class Histogram(NamedTuple):
     @classmethod
     def of(cls, values: Floats, low: float, high: float) -> Histogram:
         """Count rows in ascending order; the bars cover the rows within three quartile ranges of the quartiles."""
-        some = [float(values[round(share * (len(values) - 1))]) for share in (0.0, 0.25, 0.75, 1.0) if len(values)]
+        some = [float(values[round(share * (len(values) - 1))]) for share in _SHARES if len(values)]
         edges = _bars(some, low, high)
         places = np.searchsorted(values, edges)
         places[-1] = np.searchsorted(values, edges[-1], side="right")
@@ -86,9 +88,9 @@ class Histogram(NamedTuple):
     def of_bins(cls, bins: Bins, low: float, high: float) -> Histogram:
         """Count rows that were counted in bins, spread evenly over each bin."""
         n = bins.n_rows
-        at = [bins.at(round(share * (n - 1))) for share in (0.0, 0.25, 0.75, 1.0)]
-        first, last = (float(bins.mean[place]) for place in (at[0], at[-1]))
-        edges = _bars([first, *(float(bins.mean[place]) for place in at[1:3]), last], low, high)
+        some = [float(bins.mean[bins.at(round(share * (n - 1)))]) for share in _SHARES]
+        first, last = some[0], some[-1]
+        edges = _bars(some, low, high)
         ends = np.stack([bins.low, bins.high], axis=1).ravel()
         ranks = np.stack([bins.ranks - bins.count, bins.ranks], axis=1).ravel()
         places = np.rint(np.interp(edges, ends, ranks)).astype(np.int64)
@@ -118,12 +120,14 @@ def drawn_later(pictures: Sequence[Callable[[], Histogram]]) -> Sequence[Histogr
     return Later(lambda: [draw() for draw in pictures])
 
 
-def _bars(quartiles: Sequence[float], low: float, high: float) -> Floats:
-    """Return the ends of bars, given the smallest row, the quartiles and the largest row; they cover the interval."""
+def _bars(quantiles: Sequence[float], low: float, high: float) -> Floats:
+    """Return the ends of bars, given the quantiles at `_SHARES`; they cover the interval."""
     ends = [0.0, 1.0]
-    if quartiles:
-        smallest, lower, upper, largest = quartiles
-        reach = 3 * (upper - lower) if upper > lower else math.inf
+    if quantiles:
+        smallest, outer_low, lower, upper, outer_high, largest = quantiles
+        reach = 3 * (upper - lower)
+        if not reach:  # most rows are equal
+            lower, upper, reach = outer_low, outer_high, (outer_high - outer_low) or math.inf
         ends = [max(smallest, lower - reach), min(largest, upper + reach)]
     ends += [end for end in (low, high) if math.isfinite(end)]
     first, last = min(ends), max(ends)
@@ -250,11 +254,14 @@ class RobustEstimate:
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         column : int
-            Which column, when several were estimated at once; the first by default. Of a difference by blocks:
-            which sample alone.
+            Which column, when several were estimated at once; by default each has a panel, or the first is drawn into
+            `ax`. Of a difference by blocks: which sample alone.
         """
-        from outvote.plotting import BlocksDisplay, RowsDisplay
+        from outvote.plotting import BlocksDisplay, RowsDisplay, plot_columns
 
+        several = np.size(to_host(self.estimate)) > 1 and len(self.pictures) > 1
+        if ax is None and column is None and self.partition is None and several:
+            return plot_columns(self)
         both = column is None and isinstance(self.block_values, tuple)
         display = RowsDisplay if self.partition is None or both else BlocksDisplay
         return display.from_estimate(self, column=column or 0).plot(ax=ax)

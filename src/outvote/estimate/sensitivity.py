@@ -15,7 +15,7 @@ from outvote.certificate.document import PROVENANCES
 from outvote.contamination import Adversary, Contamination
 from outvote.data.arguments import check_choice, is_whole
 from outvote.data.rows import Rows, read_rows
-from outvote.data.text import html_table
+from outvote.data.text import html_table, listed
 from outvote.estimate.difference import difference_of
 from outvote.estimate.levels import Brief, estimate_levels, level_counts
 from outvote.estimate.mean import mean_of, mean_of_summary
@@ -40,7 +40,7 @@ class Sensitivity:
     estimate, low, high, radius : ndarray
         What comes out.
     provenance : str
-        The weakest provenance among the radii.
+        The weakest provenance among the intervals; "none" if there are none.
     n_rows : int or tuple of int
         Rows of the sample, or of each.
     statistic : str
@@ -48,7 +48,10 @@ class Sensitivity:
     plain : float
         The plain estimate, which trusts every row.
     premise_sd : ndarray
-        The largest sd of clean rows for which each interval holds, where it was read off the rows; else NaN.
+        The largest sd of clean rows for which each interval holds, where it was read off the rows; else NaN. Of two
+        samples, one column for each.
+    left_out : tuple of int
+        Numbers of corrupt rows that were asked for, and that the rows themselves contradict.
     """
 
     n_corrupt: NDArray[np.int64]
@@ -61,10 +64,11 @@ class Sensitivity:
     statistic: str
     plain: float
     premise_sd: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    left_out: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return columns of plain numbers; what is infinite becomes None."""
-        columns = {name: getattr(self, name).tolist() for name in self._columns}
+        columns = {name: values.tolist() for name, values in self._columns.items()}
         return {name: [value if math.isfinite(value) else None for value in values] for name, values in columns.items()}
 
     def plot(self, ax: Any = None, *, threshold: float | None = None) -> SensitivityDisplay:
@@ -74,16 +78,28 @@ class Sensitivity:
         return SensitivityDisplay.from_sensitivity(self, threshold=threshold).plot(ax=ax)
 
     @property
-    def _columns(self) -> tuple[str, ...]:
-        names = ("n_corrupt", "estimate", "low", "high", "radius")
-        return (*names, "premise_sd") if np.isfinite(self.premise_sd).any() else names
+    def _columns(self) -> dict[str, NDArray[Any]]:
+        found = {name: getattr(self, name) for name in ("n_corrupt", "estimate", "low", "high", "radius")}
+        if not np.isfinite(self.premise_sd).any():
+            return found
+        if self.premise_sd.ndim == 1:
+            return found | {"premise_sd": self.premise_sd}
+        return found | {f"premise_sd_{name}": self.premise_sd[:, j] for j, name in enumerate("ab")}
+
+    def _shown(self) -> tuple[str, dict[str, NDArray[Any]]]:
+        """Return where the intervals come from, in words, and the columns under their heads."""
+        names = {"n_corrupt": "corrupt rows", "premise_sd": "if sd ≤", "premise_sd_a": "if sd(a) ≤"}
+        names["premise_sd_b"] = "and sd(b) ≤"
+        columns = {names.get(name, name): values for name, values in self._columns.items() if name != "radius"}
+        without = self.n_corrupt[np.isinf(self.low) & np.isinf(self.high)].tolist()
+        notes = [f"no interval at {listed(without)} corrupt rows"] if 0 < len(without) < len(self.low) else []
+        notes += [f"the rows contradict {listed(self.left_out)} corrupt rows"] if self.left_out else []
+        return self.provenance + (f" ({'; '.join(notes)})" if notes else ""), columns
 
     def __str__(self) -> str:
-        heads = {"n_corrupt": "corrupt rows", "estimate": "estimate", "low": "low", "high": "high"}
-        if "premise_sd" in self._columns:
-            heads["premise_sd"] = "if sd ≤"
-        lines = [f"{self.statistic}, {self.provenance}", " ".join(f"{head:>12}" for head in heads.values())]
-        rows = zip(*(getattr(self, name) for name in heads), strict=True)
+        remarks, columns = self._shown()
+        lines = [f"{self.statistic}, {remarks}", " ".join(f"{head:>12}" for head in columns)]
+        rows = zip(*columns.values(), strict=True)
         lines += [" ".join([f"{row[0]:>12}", *(f"{value:>12.5g}" for value in row[1:])]) for row in rows]
         return "\n".join(lines)
 
@@ -91,10 +107,9 @@ class Sensitivity:
 
     def _repr_html_(self) -> str:
         """Render as a small table in notebooks."""
-        names = [name for name in self._columns if name != "radius"]
-        heads = {"n_corrupt": "corrupt rows", "premise_sd": "if sd ≤"}
-        rows = zip(*(getattr(self, name).tolist() for name in names), strict=True)
-        return html_table(self.statistic, self.provenance, [heads.get(name, name) for name in names], rows)
+        remarks, columns = self._shown()
+        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+        return html_table(self.statistic, remarks, list(columns), rows)
 
 
 def sensitivity(
@@ -170,12 +185,20 @@ def sensitivity(
         low=np.array(lows),
         high=np.array(highs),
         radius=np.array(radii),
-        provenance=max(provenances, key=PROVENANCES.index),
+        provenance=max((one for one in provenances if one != "none"), key=PROVENANCES.index, default="none"),
         n_rows=n_rows[0] if len(n_rows) == 1 else n_rows,
         statistic=results[0].statistic,
         plain=_plain(results[0], rows),
-        premise_sd=np.array(sds),
+        premise_sd=_table_of(sds),
+        left_out=tuple(level for level in wanted if level not in found),
     )
+
+
+def _table_of(sds: Sequence[tuple[float, ...]]) -> NDArray[np.float64]:
+    """Return one line for each level and one column for each sample; NaN where a level has no interval."""
+    n_samples = max(map(len, sds))
+    table = np.array([one if len(one) == n_samples else (math.nan,) * n_samples for one in sds])
+    return table[:, 0] if n_samples == 1 else table
 
 
 def _plain(result: Brief, rows: Sequence[Any]) -> float:

@@ -1,4 +1,4 @@
-"""Colours, line styles, new axes, legends and saving, for all plots."""
+"""Colours, line styles, new axes, legends, the names of intervals, and saving, for all plots."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from outvote.certificate.document import Certificate
 from outvote.data.packages import install_command
+from outvote.data.text import percent, spaced
 from outvote.data.writing import whole
 
 #: Colours that differ in lightness as much as in hue, so that they are readable in grey and to the colour-blind.
@@ -75,6 +79,28 @@ def legend_below(ax: Any) -> None:
     ['a line']
     """
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize="small", frameon=False)
+
+
+def interval_label(certificate: Certificate, column: int | None = None) -> str:
+    """Name an interval: its confidence, and whether it is proved, or under which condition; of one column, or of all.
+
+    Examples
+    --------
+    >>> import numpy as np, outvote as ov
+    >>> x = np.random.default_rng(0).normal(size=500)
+    >>> interval_label(ov.mean(x, assume=ov.FiniteVariance(1.0)).certificate)
+    '95 % interval, certified'
+    >>> interval_label(ov.mean(x).certificate), interval_label(ov.difference(x, 2 * x).certificate)
+    ('95 % interval, if sd ≤ 1.86', '95 % interval, if sd ≤ 1.86 in a and 3.72 in b')
+    """
+    sds = np.ravel(np.asarray(certificate.premise_sd, dtype=np.float64))
+    sds = sds if column is None else sds[column : column + 1]
+    numbers = [spaced(float(f"{sd:.3g}")) for sd in sds.tolist()]
+    if len(numbers) == 2:
+        numbers = [" and ".join(f"{number} in {name}" for number, name in zip(numbers, "ab", strict=True))]
+    known = certificate.provenance == "conditional" and len(numbers) == 1 and bool(np.isfinite(sds).all())
+    sure = percent(certificate.confidence, certificate.log_delta)
+    return f"{sure} interval, {f'if sd ≤ {numbers[0]}' if known else certificate.provenance}"
 
 
 def save(figure: Any, *paths: str | Path, dpi: int = 150) -> None:

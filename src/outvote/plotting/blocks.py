@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.data.tensors import to_host
-from outvote.plotting.base import COLORS, legend_below, new_axes
+from outvote.plotting.base import COLORS, interval_label, legend_below, new_axes
 
 if TYPE_CHECKING:
     from outvote.estimate.result import RobustEstimate
@@ -51,6 +51,7 @@ class BlocksDisplay:
     label: str = "block value"
     vote: str = "median"
     interval: tuple[float, float] | None = None
+    band: str = "interval of the estimate"
     ax_: Any = field(default=None, init=False, repr=False)
     figure_: Any = field(default=None, init=False, repr=False)
 
@@ -86,6 +87,7 @@ class BlocksDisplay:
             label=label,
             vote=plan.samples[column].vote if isinstance(result.block_values, tuple) else plan.vote,  # type: ignore[union-attr]
             interval=_interval(result, column),
+            band=interval_label(result.certificate, column if np.ndim(to_host(result.estimate)) else None),
         )
 
     def plot(self, ax: Any = None) -> BlocksDisplay:
@@ -128,7 +130,7 @@ class BlocksDisplay:
     def _band(self, ax: Any) -> None:
         """Shade the interval that the result prints."""
         if self.interval is not None and np.isfinite(self.interval).all():
-            ax.axvspan(*self.interval, color=COLORS["band"], zorder=0, label="interval of the estimate")
+            ax.axvspan(*self.interval, color=COLORS["band"], zorder=0, label=self.band)
 
     def _finish(self, ax: Any, inner: NDArray[np.float64], outer: NDArray[np.bool_]) -> BlocksDisplay:
         self._zoom(ax, inner, outer)
@@ -144,6 +146,8 @@ class BlocksDisplay:
         span = float(inner[-1] - inner[0])
         low = max(inner[0] - span, values[0] - span / 20)
         high = min(inner[-1] + span, values[-1] + span / 20)
+        if self.interval is not None and np.isfinite(self.interval).all():
+            low, high = min(low, self.interval[0] - span / 20), max(high, self.interval[1] + span / 20)
         hidden = int(((values < low) | (values > high)).sum())
         if span > 0 and hidden:
             ax.set_xlim(low, high)

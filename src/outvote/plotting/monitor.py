@@ -29,8 +29,8 @@ class MonitorDisplay:
         The number that the claim compares with, drawn as a reference line.
     claim : str
         The claim, for the legend.
-    title : str
-        Title.
+    title, band : str
+        Title, and the name of the interval.
 
     Examples
     --------
@@ -44,6 +44,7 @@ class MonitorDisplay:
     bound: float | None = None
     claim: str = ""
     title: str = "The interval at every look"
+    band: str = "interval"
     ax_: Any = field(default=None, init=False, repr=False)
     figure_: Any = field(default=None, init=False, repr=False)
 
@@ -65,7 +66,7 @@ class MonitorDisplay:
         if bounded.any():
             ax.fill_between(
                 n, np.maximum(low, bottom), np.minimum(high, top), where=bounded, facecolor=COLORS["band"],
-                edgecolor=COLORS["robust"], lw=0.8, label="interval, valid at every look",
+                edgecolor=COLORS["robust"], lw=0.8, label=f"{self.band}, valid at every look",
             )  # fmt: skip
         both = np.isfinite(low) & np.isfinite(high)
         marker = "o" if len(n) <= 30 else ""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.data.text import spaced
+from outvote.data.text import listed, spaced
 from outvote.plotting.base import COLORS, legend_below, new_axes
 
 Floats = NDArray[np.float64]
@@ -71,8 +71,8 @@ class SensitivityDisplay:
         The name of the vertical axis: the estimated quantity, with its unit.
     n_rows : int or tuple of int, optional
         Number of rows; a single number adds a second axis with the share of rows.
-    title, interval : str
-        Title, and the name of the band.
+    title, interval, note : str
+        Title, the name of the band, and a remark on the horizontal axis.
 
     Examples
     --------
@@ -91,6 +91,7 @@ class SensitivityDisplay:
     n_rows: int | tuple[int, ...] | None = None
     title: str = "How the estimate depends on the corrupt rows assumed"
     interval: str = "interval"
+    note: str = ""
     ax_: Any = field(default=None, init=False, repr=False)
     share_ax_: Any = field(default=None, init=False, repr=False)
     figure_: Any = field(default=None, init=False, repr=False)
@@ -109,7 +110,7 @@ class SensitivityDisplay:
         cls, result: SensitivityLike, *, plain: float | None = None, threshold: float | None = None
     ) -> SensitivityDisplay:
         """Return the display of a result of `sensitivity`; its `plain` is used unless another is given."""
-        statistic = result.statistic
+        statistic, left_out = result.statistic, getattr(result, "left_out", ())
         return cls(
             result.n_corrupt,
             result.estimate,
@@ -121,6 +122,7 @@ class SensitivityDisplay:
             n_rows=result.n_rows,
             title=f"{statistic[:1].upper()}{statistic[1:]} against the corrupt rows assumed",
             interval=f"interval ({result.provenance})",
+            note=f"the rows contradict {listed(left_out)}" if left_out else "",
         )
 
     @property
@@ -142,6 +144,7 @@ class SensitivityDisplay:
             np.maximum(self.low, bottom),
             np.minimum(self.high, top),
             where=bounded,
+            step="pre",  # between two levels what holds is the interval of the larger one
             facecolor=COLORS["band"],
             edgecolor=COLORS["robust"],
             lw=0.8,
@@ -153,7 +156,10 @@ class SensitivityDisplay:
                 start, x[-1], facecolor="#e4e4e4", edgecolor="#9a9a9a", hatch="///", lw=0, label="no finite interval"
             )
         marker = "o" if len(x) <= 30 else ""
-        ax.plot(x, self.estimate, color=COLORS["robust"], lw=2, marker=marker, ms=4, clip_on=False, label="estimate")
+        ax.plot(
+            x, self.estimate, color=COLORS["robust"], lw=2, marker=marker, ms=4, clip_on=False, label="estimate",
+            drawstyle="steps-pre",
+        )  # fmt: skip
         self._references(ax, bottom, top)
         ax.set_ylim(bottom, top)
         self._horizontal(ax)
@@ -200,7 +206,8 @@ class SensitivityDisplay:
         wide = last > _LINEAR
         _scale(ax, first, last, wide=wide, text=spaced)
         several = isinstance(self.n_rows, tuple)
-        ax.set_xlabel("corrupt rows assumed" + ", in each sample" * several)
+        note = f" ({self.note})" if self.note else ""
+        ax.set_xlabel("corrupt rows assumed" + ", in each sample" * several + note)
         if isinstance(self.n_rows, numbers.Integral):
             rows, above = int(self.n_rows), ax.twiny()
             _scale(above, first / rows, last / rows, wide=wide, text=lambda share: f"{100 * share:.4g} %")

@@ -279,15 +279,15 @@ class Monitor:
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         """
-        from outvote.plotting import MonitorDisplay
+        from outvote.plotting import MonitorDisplay, interval_label
 
-        self.result()
+        band = interval_label(self.result().certificate)
         asked = self._claim() if self.arms or self._settings.claim is not None else None
         names = self.arms
         label = f"mean({names[1]}) - mean({names[0]})" if names else "mean"
         bound = None if asked is None or asked.subject == "lift" else asked.bound
         text = "" if asked is None else asked.text
-        return MonitorDisplay(self.looks, label=label, bound=bound, claim=text).plot(ax=ax)
+        return MonitorDisplay(self.looks, label=label, bound=bound, claim=text, band=band).plot(ax=ax)
 
     # --- several monitors, and files -------------------------------------------------------------------------
 
