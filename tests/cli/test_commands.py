@@ -447,3 +447,52 @@ def test_exit_codes(dirty, tmp_path):
     single = outvote_command("mean", tmp_path / "x.csv", "--value", "v")
     assert single.returncode == 1
     assert single.stderr.startswith("outvote: ")
+
+
+# --- describe -----------------------------------------------------------------------------------------------
+
+
+def test_describe_sums_up_every_column_of_numbers(dirty, tmp_path):
+    done = run("describe", dirty, "--json")
+    found = json.loads(done.stdout)
+    assert done.exit_code == 0
+    assert found["left_out"] == ["variant"]
+    assert [line["column"] for line in found["columns"]] == ["id", "revenue"]
+    revenue = found["columns"][1]
+    assert (revenue["n"], revenue["missing"], revenue["suspects"] >= 15) == (4996, 4, True)
+    assert revenue["low"] < 45 < revenue["high"] < revenue["mean"] < revenue["max"]
+    lines = run("describe", dirty).stdout.splitlines()
+    assert lines[1].split() == ["column", "rows", "missing", "plain", "robust", "low", "high", "holds", "p05", "median",
+                                "p95", "min", "max", "suspects"]  # fmt: skip
+    assert " if sd ≤ " in lines[3]
+    assert run("describe", dirty, "--csv").stdout.startswith("column,n,missing,mean,")
+    words = tmp_path / "words.csv"
+    words.write_text("k,v\na,b\n")
+    with pytest.raises(ValueError, match="has no column of numbers: its columns are k, v"):
+        run("describe", words)
+    with pytest.raises(ValueError, match="--contamination auto is for one mean at a time"):
+        run("describe", dirty, "--contamination", "auto")
+
+
+def test_describe_tells_why_a_column_has_no_interval(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n1,7\n2,\n3,\n")
+    done = run("describe", path, "--contamination", 1)
+    assert done.exit_code == 1
+    assert "b: --contamination 1 means 1 corrupt rows among 1" in done.stderr
+
+
+def test_assumptions_are_told_as_options(dirty, capsys):
+    for given, told in (
+        (("--bounds", 0, 50), "--bounds 0 50"),
+        (("--sd", 1, "--contamination", 4), "the rows contradict --sd 1:"),
+    ):
+        said = mistake(capsys, "mean", dirty, *MEAN, *given)
+        assert told in said
+        assert "FiniteVariance" not in said
+        assert "Bounded(" not in said
+
+
+def test_help_names_files_without_a_type(capsys):
+    assert "<list" not in run("mean", "--help").stdout
+    assert "<list" not in run("reproduce", "--help").stdout

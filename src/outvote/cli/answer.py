@@ -25,6 +25,16 @@ from outvote.estimate.tolerance import sample_sides
 from outvote.estimate.weigh import weigh
 from outvote.votes import Terms
 
+_NUMBER = r"(-?[\d.einf+-]+)"
+#: Assumptions as the library writes them, and their options.
+_ASSUMPTIONS = [
+    (rf"FiniteVariance\(sd={_NUMBER}, zetas=None\)", "--sd {}"),
+    (rf"Bounded\(low={_NUMBER}, high={_NUMBER}, variance=None\)", "--bounds {} {}"),
+    (rf"SubGaussian\(scale={_NUMBER}\)", "--scale {}"),
+    (rf"FiniteKurtosis\(kurtosis={_NUMBER}, sd=None\)", "--kurtosis {}"),
+    (rf"FiniteKurtosis\(kurtosis={_NUMBER}, sd={_NUMBER}\)", "--kurtosis {} --sd {}"),
+    (r"Proportion\(\)", "--proportion"),
+]
 #: Patterns of the library's names for samples and arguments, and their names on the command line.
 _OPTIONS = [
     (r"^x (?=has |without )", "the column "),
@@ -168,6 +178,11 @@ class Asked:
         return self.sides([values], parts=2)[0]
 
 
+def _filled(option: str, found: re.Match[str]) -> str:
+    """Write an option with the numbers that were found."""
+    return option.format(*(f"{float(number):g}" for number in found.groups()))
+
+
 def in_options(text: str) -> str:
     """Return a message of the library with options of the command line instead of arguments.
 
@@ -175,7 +190,11 @@ def in_options(text: str) -> str:
     --------
     >>> in_options("sd=-1.0 must be positive, or take nan_policy='omit'")
     '--sd -1.0 must be positive, or take --nan omit'
+    >>> in_options("the rows contradict assume=Bounded(low=0.0, high=500.0, variance=None)")
+    'the rows contradict --bounds 0 500'
     """
+    for pattern, option in _ASSUMPTIONS:
+        text = re.sub(f"(?:assume=)?{pattern}", lambda found, to=option: _filled(to, found), text)  # type: ignore[misc]
     for pattern, words in _OPTIONS:
         text = re.sub(pattern, words, text)
     return text

@@ -14,7 +14,14 @@ Run = TypeVar("Run", bound=Callable[..., Any])
 
 
 class Command(TyperCommand):
-    """A command whose help shows no type for --help."""
+    """A command whose help shows no type for --help, nor for files, whose name says enough."""
+
+    def __init__(self, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options)
+        parameters: list[Any] = list(self.params)
+        for parameter in parameters:
+            if parameter.param_type_name == "argument":
+                parameter.display_type_rich = lambda ctx: None
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return --help."""

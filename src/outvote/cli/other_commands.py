@@ -56,7 +56,7 @@ def demo(
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Experiments to run; all by default.")
+        list[str] | None, typer.Argument(metavar="EXPERIMENT", help="Experiments to run; all by default.")
     ] = None,
     runs: Annotated[
         int | None, typer.Option(metavar="NUMBER", min=2, help="Repetitions; the paper's number by default.")

@@ -24,6 +24,7 @@ from typing import Any
 from outvote import __version__
 from outvote.cli.answer import Asked, Progress, Value
 from outvote.cli.compare import Comparisons, shared_notes
+from outvote.cli.describe import Described
 from outvote.cli.mean import Level, Means
 from outvote.cli.monitor import Watched
 from outvote.cli.plan import Planned
@@ -33,7 +34,7 @@ from outvote.data.progress import unwatched
 from outvote.data.text import percent, rounded, share, spaced, spaced_count
 from outvote.estimate.suspects import OUT
 
-Answer = Means | Quantiles | Comparisons | Planned | Suspects | Watched
+Answer = Means | Quantiles | Comparisons | Planned | Suspects | Watched | Described
 
 #: For each answer: its command, and the field whose lines CSV prints.
 _KINDS = {
@@ -43,6 +44,7 @@ _KINDS = {
     Planned: ("plan", "options"),
     Suspects: ("suspects", "suspects"),
     Watched: ("monitor", "looks"),
+    Described: ("describe", "columns"),
 }
 #: The columns of CSV if there is no suspect.
 _SUSPECT = ("file", "row", "value", "text", "score")
@@ -204,6 +206,8 @@ def _parts(answer: Answer) -> list[Any]:
         return _comparisons(answer)
     if isinstance(answer, Watched):
         return _watched(answer)
+    if isinstance(answer, Described):
+        return _described(answer)
     return _planned(answer) if isinstance(answer, Planned) else _suspects(answer)
 
 
@@ -370,6 +374,35 @@ def _watched(answer: Watched) -> list[Any]:
     return [title, table, clean(answer.sentence, None)]
 
 
+def _described(answer: Described) -> list[Any]:
+    heads = (
+        "rows",
+        "missing",
+        "plain",
+        "robust",
+        "low",
+        "high",
+        "holds",
+        "p05",
+        "median",
+        "p95",
+        "min",
+        "max",
+        "suspects",
+    )
+    table = _table(["column", *heads], 1)
+    for line in answer.columns:
+        kind = "none" if line["low"] is None else "certified"
+        value = Value.checked(line["estimate"], line["low"], line["high"], None, kind)
+        value = dataclasses.replace(value, premise_sd=line["premise_sd"])
+        size = None if value.low is None or value.high is None else (value.high - value.low) / 2
+        shown = [rounded(one, size) for one in (line["mean"], value.estimate, value.low, value.high)]
+        others = [rounded(line[name], size) for name in ("p05", "median", "p95", "min", "max")]
+        counts = [spaced(line[name]) for name in ("n", "missing", "suspects")]
+        table.add_row(_label(line["column"]), *counts[:2], *shown, value.holds, *others, counts[2])
+    return [f"columns of {clean(answer.source, None)}, {percent(answer.asked.confidence)} intervals", table]
+
+
 def _suspects(answer: Suspects) -> list[Any]:
     files = len({one.file for one in answer.suspects}) > 1
     heads = [*(["file"] if files else []), *answer.by, answer.asked.unit or "row", answer.value, "score"]
@@ -409,6 +442,10 @@ def _remarks(answer: Answer, *, hints: bool) -> Iterator[str]:
         yield from dict.fromkeys(value.note for value in values if value.note)
         if hints and len(answer.comparisons) > 1 and not answer.asked.simultaneous:
             yield "each interval holds with its own confidence, not all of them at once"
+    elif isinstance(answer, Described):
+        if answer.left_out:
+            yield f"left out, since most cells are not numbers: {', '.join(map(clean, answer.left_out))}"
+        yield from answer.notes
     elif isinstance(answer, Suspects):
         if answer.missing:
             yield f"{answer.missing} rows have no value and are not listed"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.data.cells import currency_of
-from outvote.data.files import Files
+from outvote.data.files import Files, is_number
 from outvote.data.missing import NanPolicy
 
 #: Unreadable cells of which the text is kept.
@@ -256,6 +256,17 @@ def read_columns(
     if (None,) in users:
         raise ValueError(f"unit={unit!r} is empty in some rows: every row needs a user")
     return replace(found, owners=([str(label[0]) for label in users], numbered))
+
+
+def columns_of_numbers(files: Files) -> list[str]:
+    """Return the columns of which most cells that are not empty are numbers."""
+    text = ("VARCHAR", "ENUM(", "JSON")
+    names = [name for name, kind in files.columns.items() if is_number(kind) or kind.startswith(text)]
+    if not names:
+        return []
+    counts = [f"count(v{j}), count(r{j})" for j in range(len(names))]
+    found = files.run(f"SELECT {', '.join(counts)} FROM ({files.select(names)})").fetchall()[0]
+    return [name for name, n, n_texts in zip(names, found[::2], found[1::2], strict=True) if n > n_texts]
 
 
 def _warn_of_alike(key: str, labels: set[str | None]) -> None:

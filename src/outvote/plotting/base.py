@@ -91,7 +91,7 @@ def interval_label(certificate: Certificate, column: int | None = None) -> str:
     >>> interval_label(ov.mean(x, assume=ov.FiniteVariance(1.0)).certificate)
     '95 % interval, certified'
     >>> interval_label(ov.mean(x).certificate), interval_label(ov.difference(x, 2 * x).certificate)
-    ('95 % interval, if sd ≤ 1.86', '95 % interval, if sd ≤ 1.86 in a and 3.72 in b')
+    ('95 % interval, if sd ≤ 1.92', '95 % interval, if sd ≤ 1.92 in a and 3.84 in b')
     """
     sds = np.ravel(np.asarray(certificate.premise_sd, dtype=np.float64))
     sds = sds if column is None else sds[column : column + 1]

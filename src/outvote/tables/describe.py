@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 DESCRIBED: dict[str, type] = {
     "column": str, "n": int, "missing": int, "mean": float, "estimate": float, "low": float, "high": float,
     "premise_sd": float, "median": float, "p05": float, "p95": float, "suspects": int,
+    "min": float, "max": float,
 }  # fmt: skip
 #: Random partitions for the count of suspects, and the share of them above which a row counts.
 _PARTITIONS, _SUSPECT = 40, 0.5
@@ -45,8 +46,8 @@ def describe(frame: Any, contamination: Allowed = 0.01, confidence: float = 0.95
     DataFrame or Table, of the kind that was given
         One line for each column: column, n (rows with a value), missing, mean (the plain one), estimate, low, high
         (the robust mean and its interval), premise_sd (the interval holds if the clean rows' standard deviation is
-        at most this), median, p05, p95 (which have no interval: `quantile` gives one), and suspects (rows that most
-        random blocks are voted out for). Each interval holds for its own column, not all of them at once. A column
+        at most this), median, p05, p95 (which have no interval: `quantile` gives one), suspects (rows that most
+        random blocks are voted out for), min and max. Each interval holds for its own column, not all at once. A column
         without an answer has no numbers, and a warning says why.
 
     See Also
@@ -95,14 +96,15 @@ def _line(values: Floats, allowed: Contamination, confidence: float, *, boolean:
     if not len(there):
         return counts, "it has no values"
     suspects = 0  # neither of two values stands out
-    if not boolean:
+    if not ((there == there.min()) | (there == there.max())).all():
         scores = rank(there, [np.arange(len(there))], allowed, _PARTITIONS, 0).scores
         suspects = int((scores > _SUSPECT).sum())
     with np.errstate(over="ignore", invalid="ignore"):
         plain = float(there.mean())
     quantiles = np.asarray(quantile(there, [0.05, 0.5, 0.95], 0).estimate).tolist()
     known = dict(zip(("p05", "median", "p95"), quantiles, strict=True))
-    line = counts | {"mean": plain, **known, "suspects": suspects}
+    ends = {"min": float(there.min()), "max": float(there.max())}
+    line = counts | {"mean": plain, **known, "suspects": suspects, **ends}
     try:
         found = mean(there.astype(bool) if boolean else there, allowed, confidence, nan_policy="corrupt")
     except ValueError as error:

@@ -126,7 +126,7 @@ def span(values: NDArray[np.float64]) -> tuple[float, float]:
 
     Examples
     --------
-    >>> span(np.array([0.0, 0.0, 0.0, 2.0, 3.0, 99.0]))
+    >>> span(np.array([0.0, 0.0, 0.0, 0.0, 2.0, 3.0, 99.0]))
     (0.0, 21.0)
     """
     finite = values[np.isfinite(values)]
