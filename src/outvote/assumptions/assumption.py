@@ -353,7 +353,8 @@ class Bounded(Assumption):
 class Proportion(Bounded):
     """Clean rows are 0 or 1, or false and true: anything else is certainly corrupt.
 
-    Means of such rows have exact intervals (Clopper and Pearson's, with corrupt rows counted in). Boolean rows are
+    Means of such rows have exact intervals (Clopper and Pearson's, with corrupt rows counted in); the estimate is the
+    share of ones that is seen, which need not be the middle of the interval. Boolean rows are
     taken for it; 0-1 numbers are not, because that only zeros and ones were seen says nothing of what could have been.
 
     Examples
@@ -361,7 +362,7 @@ class Proportion(Bounded):
     >>> import numpy as np, outvote as ov
     >>> bought = np.arange(10_000) % 100 < 3
     >>> print(ov.mean(bought, contamination=20))
-    mean 0.0293 ± 0.0043 (certified 95 %, allows for 20 corrupt rows)
+    mean 0.0300, between 0.0249 and 0.0336 (certified 95 %, allows for 20 corrupt rows)
     """
 
     low: float = field(default=0.0, init=False, repr=False)

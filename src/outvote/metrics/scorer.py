@@ -138,7 +138,7 @@ class RobustScorer:
     robust_scorer('accuracy', contamination=2, use='estimate')
     >>> model = DummyClassifier(strategy="most_frequent").fit(x, y)
     >>> print(scorer.estimate(model, x, y))
-    accuracy 0.748 ± 0.067 (certified 95 %, allows for 2 corrupt rows)
+    accuracy 0.750, between 0.681 and 0.816 (certified 95 %, allows for 2 corrupt rows)
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from outvote.assumptions import Bounded
+from outvote.assumptions import Bounded, Proportion
 from outvote.blocks.plan import RowPlan
 from outvote.certificate import Certificate, Provenance
 from outvote.data.missing import check_certain
@@ -69,7 +69,7 @@ def estimated(settings: Settings, arms: Arms, *, relative: bool) -> RobustEstima
     if not all(arm.has_evidence for arm in arms.values()):
         return _written(settings, arms, None, EvidenceInterval(-math.inf, math.inf, math.nan), relative=relative)
     weighed, found = _believed(settings, arms, relative=relative)
-    if isinstance(settings.assume, Bounded) and len(arms) == 1:
+    if isinstance(settings.assume, Bounded) and not isinstance(settings.assume, Proportion) and len(arms) == 1:
         low, high = max(found.low, settings.assume.low), min(found.high, settings.assume.high)
         found = EvidenceInterval.between(low, high)
     return _written(settings, arms, weighed, found, relative=relative)

@@ -68,6 +68,11 @@ class EvidenceInterval:
         """Return the interval with its midpoint as the estimate."""
         return cls(low, high, low / 2 + high / 2)
 
+    @classmethod
+    def around(cls, low: float, high: float, seen: float) -> EvidenceInterval:
+        """Return the interval with what the rows show as the estimate, moved into it where it lies outside."""
+        return cls(low, high, min(max(seen, low), high))
+
     @property
     def empty(self) -> bool:
         """Whether the rows contradict what was assumed."""

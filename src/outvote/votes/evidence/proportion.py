@@ -61,8 +61,9 @@ class Tally(SortedRows):
 
     @property
     def share(self) -> float:
-        """The middle of the shares of ones that the trials can have."""
-        return (self.most_ones + self.n_trials - self.most_zeros) / (2 * max(self.n_trials, 1))
+        """The share of ones among the rows that may be clean; 1/2 if there are none."""
+        n_seen = self.n_zeros + self.n_ones
+        return self.n_ones / n_seen if n_seen else 0.5
 
     def allowing(self, n_corrupt: int) -> Tally:
         """Return the rows with another number of them that may be corrupt."""
@@ -74,14 +75,27 @@ def proportion_interval(rows: Tally, terms: Terms) -> EvidenceInterval:
 
     Of n rows m may be corrupt, b of them for certain; k of the others are 1. *Oblivious*: N = n - m rows are clean
     whatever happens to the others, and between k - (m - b) and k of them are 1. *Adaptive*: of the n rows as they were,
-    between k - (m - b) and k + m were 1. The bounds for these numbers of ones are Clopper and Pearson's.
+    between k - (m - b) and k + m were 1. The bounds for these numbers of ones are Clopper and Pearson's. The estimate
+    is the share of ones that is seen.
     """
     alpha = math.exp(-terms.price)
     low = lower_bound(rows.n_trials - rows.most_zeros, rows.n_trials, alpha) if terms.alternative != "less" else 0.0
     high = upper_bound(rows.most_ones, rows.n_trials, alpha) if terms.alternative != "greater" else 1.0
-    if terms.alternative == "two-sided":
-        return EvidenceInterval.between(low, high)
-    return EvidenceInterval(low, high, proportion_interval(rows, terms.two_sided).estimate)
+    return EvidenceInterval.around(low, high, rows.share)
+
+
+def seen_difference(a: Tally, b: Tally, *, relative: bool) -> float:
+    """Return the difference of the shares of ones that are seen, or their ratio less 1; NaN without a one in a.
+
+    Examples
+    --------
+    >>> a, b = Tally(90, 10, 0), Tally(85, 15, 0)
+    >>> round(seen_difference(a, b, relative=False), 9), round(seen_difference(a, b, relative=True), 9)
+    (0.05, 0.5)
+    """
+    if not relative:
+        return b.share - a.share
+    return b.share / a.share - 1 if a.share else math.nan
 
 
 def lower_bound(n_ones: int, n_trials: int, alpha: float) -> float:

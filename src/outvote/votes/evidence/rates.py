@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from outvote.votes.evidence.factors import Floats
 from outvote.votes.evidence.interval import EvidenceInterval
-from outvote.votes.evidence.proportion import Tally, lower_bound, upper_bound
+from outvote.votes.evidence.proportion import Tally, lower_bound, seen_difference, upper_bound
 from outvote.votes.roots import falling_root
 from outvote.votes.terms import Terms
 
@@ -96,13 +96,7 @@ def rates_interval(
         low = end(1)
     if terms.alternative != "greater" and only <= 0:
         high = end(-1)
-    if only or terms.alternative == "two-sided":
-        middle = low / 2 + high / 2 if high < math.inf else math.nan
-        if relative and a.n_ones and high < math.inf:  # an interval of a ratio is lopsided
-            middle = min(max(b.n_ones * a.n_rows / (a.n_ones * b.n_rows) - 1, low), high)
-        return EvidenceInterval(low, high, middle)
-    both = rates_interval(a, b, terms.two_sided, relative=relative, together=together)
-    return EvidenceInterval(low, high, both.estimate)
+    return EvidenceInterval.around(low, high, seen_difference(a, b, relative=relative))
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def running_interval(
         stakes_of_rates = rate_stakes(n_plan, stake_price)
         low = rate_end(rows, price, stakes_of_rates, 1) if terms.alternative != "less" else 0.0
         high = -rate_end(rows, price, stakes_of_rates, -1) if terms.alternative != "greater" else 1.0
-        return EvidenceInterval.between(low, high)
+        return EvidenceInterval.around(low, high, rows.share)
     if isinstance(assume, Bounded):
         stakes = running_stakes(n_plan, stake_price)
         return both_ends(rows, terms, lambda side, sign: _bounded_end(side, assume.scaled(sign), price, stakes))

@@ -16,7 +16,7 @@ import numpy as np
 
 from outvote.votes.evidence.factors import Floats
 from outvote.votes.evidence.interval import EvidenceInterval
-from outvote.votes.evidence.proportion import Tally
+from outvote.votes.evidence.proportion import Tally, seen_difference
 from outvote.votes.evidence.running import RateEvidence, least_over_cells, rate_stakes, size_weights
 from outvote.votes.roots import falling_root
 from outvote.votes.terms import Terms
@@ -148,10 +148,7 @@ def running_rates(
     if terms.alternative != "greater" and only <= 0:
         end = _end(b, a, terms.price, (plan[1], plan[0]), relative=relative)
         high = -end if not relative else (math.inf if end <= 1 / _LARGEST_RATIO - 1 else 1 / (1 + end) - 1)
-    if relative:
-        ratio = min(max(b.share / a.share - 1, low), high) if a.share else math.nan
-        return EvidenceInterval(low, high, ratio)
-    return EvidenceInterval.between(low, high)
+    return EvidenceInterval.around(low, high, seen_difference(a, b, relative=relative))
 
 
 def _end(a: Tally, b: Tally, price: float, plan: tuple[float, float], *, relative: bool) -> float:

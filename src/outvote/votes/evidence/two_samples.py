@@ -17,7 +17,7 @@ from outvote.votes.evidence.interval import (
     premise_interval,
 )
 from outvote.votes.evidence.joint import Joint, Pair, pairs_of_factors
-from outvote.votes.evidence.proportion import Tally, proportion_interval
+from outvote.votes.evidence.proportion import Tally, proportion_interval, seen_difference
 from outvote.votes.evidence.rates import rates_interval
 from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.evidence.running import running_interval, sizes_near
@@ -415,9 +415,10 @@ def _apart(a: Sample, b: Sample, terms: Terms, *, relative: bool, together: int 
             for lower, upper in ([(0, free)] if unknown else zip(cuts, cuts[1:] or cuts, strict=False))
         ]
     found = [apart(one.interval(half), two.interval(half), terms.alternative, relative=relative) for one, two in splits]
-    return EvidenceInterval(
-        min(one.low for one in found), max(one.high for one in found), found[len(found) // 2].estimate
-    )
+    low, high = min(one.low for one in found), max(one.high for one in found)
+    if isinstance(a.rows, Tally) and isinstance(b.rows, Tally):
+        return EvidenceInterval.around(low, high, seen_difference(a.rows, b.rows, relative=relative))
+    return EvidenceInterval(low, high, found[len(found) // 2].estimate)
 
 
 def apart(of_a: EvidenceInterval, of_b: EvidenceInterval, alternative: str, *, relative: bool) -> EvidenceInterval:
