@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.svm import SVC
 
-from outvote import metrics
+from outvote import mean, metrics
 
 RNG = np.random.default_rng(0)
 Y = RNG.normal(size=600)
@@ -283,3 +283,42 @@ def test_a_target_that_may_be_constant_leaves_r2_unbounded_below():
     found = metrics.SCORERS["r2"][0](y, y + 0.5, contamination=5)
     assert found.interval.low == -np.inf
     assert metrics.SCORERS["r2"][0](Y, Y, contamination=0).estimate == 1.0
+
+
+def test_boolean_losses_of_a_user_are_a_proportion():
+    X, y = np.arange(100.0)[:, None], np.arange(100) < 50
+    model = LogisticRegression().fit(X, y)
+    wrong = metrics.robust_scorer(lambda true, predicted: true != predicted, contamination=1)
+    right = metrics.robust_scorer("accuracy", contamination=1)
+    assert wrong(model, X, y) == pytest.approx(right(model, X, y) - 1)
+    assert wrong.estimate(model, X, y).certificate.provenance == "certified"
+
+
+def test_a_score_without_a_loss_is_not_negative_zero():
+    X = np.arange(30.0)[:, None]
+    perfect = LinearRegression().fit(X, X[:, 0] * 0)
+    score = metrics.robust_scorer(lambda true, predicted: true != np.rint(predicted), contamination=0)(
+        perfect, X, X[:, 0] * 0
+    )
+    assert score == 0
+    assert not np.signbit(score)
+
+
+@pytest.mark.parametrize("labels", [np.array(["a", "b"] * 50), np.array(["a", "b"] * 50, dtype=object)])
+def test_text_and_numbers_are_not_compared(labels):
+    for metric in (metrics.robust_accuracy, metrics.SCORERS["f1"][0], metrics.scorer.SCORERS["balanced_accuracy"][0]):
+        with pytest.raises(ValueError, match="text and numbers are never equal"):
+            metric(labels, np.arange(100) % 2)
+    assert metrics.robust_accuracy(labels, labels.astype(str), contamination=1).estimate == 1
+
+
+@pytest.mark.parametrize("name", ["neg_mean_squared_error", "neg_mean_absolute_error", "neg_mean_squared_log_error"])
+def test_losses_are_not_negative(name):
+    rng = np.random.default_rng(0)
+    y = rng.exponential(size=60)
+    found = metrics.SCORERS[name][0](y, y + 0.1 * rng.exponential(size=60) ** 3, contamination=6)
+    plain = mean((rng.exponential(size=60) ** 3), contamination=6)
+    assert plain.interval.low < 0
+    assert found.interval.low == 0
+    assert 0 <= found.estimate <= found.interval.high
+    assert found.radius == max(found.estimate, found.interval.high - found.estimate)

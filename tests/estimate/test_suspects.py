@@ -99,3 +99,27 @@ def test_suspects_are_a_table_in_notebooks():
     text = ov.suspects(x, top=2)._repr_html_()
     assert text.startswith("<table>")
     assert "<th style='text-align:left'>7</th><td>90</td><td>1</td>" in text
+
+
+def test_buyers_among_many_zeros_are_judged_by_each_other():
+    rng = np.random.default_rng(0)
+    rows = np.where(rng.random(3000) < 0.09, rng.gamma(4, 20, 3000), 0.0)
+    rows[[3, 30]] = -5.0, 9e5
+    found = ov.suspects(rows, top=300)
+    assert {3, 30} == set(found.rows[found.scores > 0.9].tolist())
+    assert (found.scores > 0.5).sum() < 10
+
+
+def test_of_zeros_and_ones_only_other_values_stand_out():
+    rows = (np.arange(2000) % 30 == 0).astype(float)
+    assert not len(ov.suspects(rows))
+    rows[[5, 6]] = 7.0, -1.0
+    assert sorted(ov.suspects(rows).rows.tolist()) == [5, 6]
+
+
+def test_a_few_rows_among_equal_ones_stand_out():
+    rows = np.full(1000, 5.0)
+    assert not len(ov.suspects(rows))
+    rows[7] = 6.0
+    assert ov.suspects(rows).rows.tolist() == [7]
+    assert not len(ov.suspects(np.zeros(50)))

@@ -497,3 +497,29 @@ def test_partial_fit_of_a_metric_and_of_an_auc_classifier():
         ranked.partial_fit(x, np.where(y == 1, 5, 0))
     with pytest.raises(ValueError, match="one class only"):
         metric.partial_fit(x, np.zeros(400))
+
+
+def test_certify_refuses_losses_and_labels_that_it_does_not_know():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
+    y = (x[:, 0] > 0).astype(int)
+    model = ov.RobustClassifier(contamination=2, random_state=0, max_iter=5).fit(x, y)
+    with pytest.raises(ValueError, match="loss='log_loss' is neither 'zero-one' nor 'training'"):
+        model.certify(x, y, loss="log_loss")
+    with pytest.raises(ValueError, match=r"labels such as '\d', which the model does not know"):
+        model.certify(x, y.astype(str))
+    some = np.where(np.arange(60) < 3, 7, y)
+    assert model.certify(x, some).estimate >= 3 / 60
+    with pytest.raises(ValueError, match="labels such as 7"):
+        model.certify(x, some, loss="training")
+
+
+def test_learners_round_contamination_up_as_everything_does():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(39, 2))
+    y = x[:, 0] + 0.1 * rng.normal(size=39)
+    for n_rows in (39, 15):
+        model = ov.RobustRegressor(contamination=0.05, random_state=0, max_iter=5).fit(x[:n_rows], y[:n_rows])
+        assert model.plan_.n_corrupt == ov.mean(y[:n_rows], 0.05).plan.n_corrupt
+    with pytest.warns(ov.learning.RobustnessWarning, match="contamination=0.05 allows for no corrupt row among 4"):
+        ov.RobustRegressor(contamination=0.05, random_state=0, max_iter=5).fit(x[:4], y[:4])

@@ -42,10 +42,6 @@ _OPTIONS = [
     (r"\bThe mean of a may", "The mean of the baseline may"),
     (r"\bunit=", "--unit "),
     (r"\bcoefficient=", "--coefficient "),
-    (
-        r"say what is known of the clean rows, .*FiniteVariance\(sd\)",
-        "name one with --proportion, --sd, --bounds, --kurtosis or --scale",
-    ),
     (r"\bnan_policy='(\w+)'", r"--nan \1"),
     (r"\bcolumn=", "--value "),
     (r"\bby=", "--by "),
@@ -54,6 +50,8 @@ _OPTIONS = [
     (r"\bformat=", "--format "),
     (r"\b(encoding|decimal|sheet)='([^']*)'", r"--\1 \2"),
     (r"\bassume=Proportion\(\)", "--proportion"),
+    (r"\bassume=Bounded\(low, high\)", "--bounds LOW HIGH"),
+    (r"\bassume=FiniteVariance\(sd\)", "--sd SD"),
     (r"\bassume=(?=\W|$)", "--proportion, --sd, --bounds, --kurtosis or --scale"),
     (r"\b(contamination|confidence|sd|kurtosis|scale|vote)=", r"--\1 "),
 ]
@@ -217,7 +215,8 @@ class Value:
         """Return the value of a result."""
         low, high = found.interval
         provenance, note = found.certificate.provenance, found.certificate.note
-        why = in_options(note) if provenance == "none" else in_options(HINT) if found.detail == HINT else ""
+        notes = [note if provenance == "none" else "", HINT if found.detail == HINT else "", found.remark]
+        why = in_options(" ".join(dict.fromkeys(filter(None, notes))))
         value = cls.checked(found.estimate, low, high, found.radius, provenance, why)
         sds = np.atleast_1d(found.certificate.premise_sd)
         return replace(value, premise_sd=finite(sds.max()))
@@ -241,6 +240,11 @@ class Value:
     def bounded(self) -> bool:
         """Whether there is an interval."""
         return self.provenance != "none"
+
+    @property
+    def shown(self) -> float | None:
+        """The estimate as tables show it: None without an interval, because nothing is known of it then."""
+        return self.estimate if self.bounded else None
 
 
 def plain_mean(values: NDArray[np.float64]) -> float | None:

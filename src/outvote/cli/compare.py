@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from outvote.cli.answer import Asked, Progress, Value, in_options, silent
 from outvote.cli.variants import Pairing, pairings
 from outvote.data.columns import Columns, Label
+from outvote.data.missing import ContradictionError
 from outvote.data.text import count, spaced, with_radius
 from outvote.estimate.contrast import Contrast
 from outvote.estimate.curve import Curve, Side, curve
@@ -110,7 +111,8 @@ def by_evidence(pair: Pairing, asked: Asked, found: Contrast) -> Comparison:
     note = ""
     if isinstance(found.gap, RobustEstimate) and found.gap.certificate.provenance != "none":
         note = found.gap.certificate.note
-    return _compared(pair, asked, gap, lift, found.curve, settled=found.settled, note=note)
+    against = found.gap if isinstance(found.gap, ContradictionError) else found.curve
+    return _compared(pair, asked, gap, lift, against, settled=found.settled, note=note)
 
 
 def by_blocks(pair: Pairing, asked: Asked, found: Curve) -> Comparison:
@@ -133,7 +135,9 @@ def _compared(
         # The kernel's values lie between 0 and 1, so the assumption on the rows is not needed.
         ranks = {"contamination": asked.contamination, **asked.options, "assume": None, "vote": "auto"}
         superiority = _or_why(lambda: u_statistic(a.values, b.values, kernel="auc", **ranks))
-    if isinstance(found, ValueError):
+    if isinstance(found, ContradictionError):  # the note of the difference says it
+        rows, sentence = None, ""
+    elif isinstance(found, ValueError):
         why = in_options(str(found)).removesuffix(".")
         rows, sentence = None, f"It is unknown how many corrupt rows overturn this: {why}."
     else:
@@ -155,11 +159,21 @@ def _or_why(estimate: Callable[[], RobustEstimate]) -> Value:
         return Value.missing(error)
 
 
+def _kept(gap: Value) -> str:
+    """Say how to keep the sd that was read off the rows: another number of corrupt rows reads off another one."""
+    if gap.premise_sd is None:
+        return ""
+    return f"; another --contamination reads off another sd, --sd {gap.premise_sd:.3g} keeps it"
+
+
 def _sentence(found: Curve, baseline: str, other: str, gap: Value, asked: Asked, *, settled: bool) -> str:
     """Return a sentence on how many corrupt rows the conclusion survives, with the names of the variants.
 
     If these are fewer than the interval `gap` allows for, the sentence says so.
     """
+    allowed = f"With {count(found.assumed, 'corrupt row')} (--contamination {asked.contamination})"
+    if found.stands is None and found.misfit:
+        return f"{found.misfit} {allowed} it is not settled whether {other} or {baseline} is larger."
     if found.stands is None:
         others = f"no row besides {spaced(found.certain)} without a usable number" if found.certain else "none"
         which = f"whether {other} or {baseline} is larger"
@@ -176,6 +190,5 @@ def _sentence(found: Curve, baseline: str, other: str, gap: Value, asked: Asked,
     few = f"no more than {rows} were" if found.stands else "no row were"
     turned = gap.high is not None and gap.low is not None and (gap.high < 0 if larger else gap.low > 0)
     now = f"{loser} beats {winner}" if turned else f"it is not settled whether {other} or {baseline} is larger"
-    reasons = f" (if {found.premise})" if found.premise else ""
-    allowed = f"With {count(found.assumed, 'corrupt row')} (--contamination {asked.contamination})"
+    reasons = f" (if {found.premise}{_kept(gap)})" if found.premise else ""
     return f"{allowed} {now}; if {few} corrupt, {winner} would beat {loser}{reasons}."

@@ -183,7 +183,9 @@ def _levels(group: Group, asked: Asked, counts: Sequence[int] | None = None) -> 
     levels = []
     columns = (found.n_corrupt, found.estimate, found.low, found.high, found.radius, found.premise_sd)
     for corrupt, estimate, low, high, radius, sd in zip(*columns, strict=True):
-        provenance = found.provenance if math.isfinite(radius) else "none"
+        known = "certified" if math.isnan(sd) else "conditional"  # where another level has no interval
+        provenance = found.provenance if found.provenance != "none" else known
+        provenance = provenance if math.isfinite(radius) else "none"
         value = replace(Value.checked(estimate, low, high, radius, provenance), premise_sd=finite(sd))
         levels.append(Level(group.label, int(corrupt), value))
     return levels

@@ -221,10 +221,10 @@ def _means(answer: Means) -> list[Any]:
             *map(_label, line.group),
             spaced(line.n),
             rounded(line.plain, value.radius),
-            _text(rounded(value.estimate, value.radius), "bold"),
+            _text(rounded(value.shown, value.radius), "bold"),
             *_ends(value),
             value.holds if value.estimate is not None else "no answer",
-            spaced(line.survives),
+            spaced(line.survives if value.bounded else None),
         )
     parts = [title, table]
     if answer.sensitivity:
@@ -243,7 +243,7 @@ def _levels(heads: Sequence[str], labels: Sequence[Sequence[Any]], levels: Seque
     table = _table([*heads, "robust", "low", "high", "holds"], left)
     for label, level in zip(labels, levels, strict=True):
         value = level.mean
-        table.add_row(*label, rounded(value.estimate, value.radius), *_ends(value), value.holds)
+        table.add_row(*label, rounded(value.shown, value.radius), *_ends(value), value.holds)
     return table
 
 
@@ -286,15 +286,15 @@ def _comparisons(answer: Comparisons) -> list[Any]:
             if asked.covariate
             else "difference of means",
             rounded(one.plain, one.difference.radius),
-            _text(rounded(one.difference.estimate, one.difference.radius), "bold"),
+            _text(rounded(one.difference.shown, one.difference.radius), "bold"),
             *_ends(one.difference),
             one.difference.holds,
         )
         for name, value in (("relative lift", one.lift), ("probability of superiority", one.superiority)):
             if value is not None:
-                table.add_row(name, "", share(value.estimate), *map(share, (value.low, value.high)), value.holds)
+                table.add_row(name, "", share(value.shown), *map(share, (value.low, value.high)), value.holds)
         title = f"{what}, {percent(asked.confidence)} intervals"
-        parts += [*([""] if parts else []), title, table, clean(one.sentence, None)]
+        parts += [*([""] if parts else []), title, table, *([clean(one.sentence, None)] if one.sentence else [])]
     return parts
 
 
@@ -319,9 +319,9 @@ def _verdicts(answer: Comparisons) -> Any:
     digits = min((one.difference.radius for one in answer.comparisons if one.difference.radius), default=None)
     for one in answer.comparisons:
         gap = one.difference
-        numbers = [rounded(number, digits) for number in (gap.estimate, gap.low, gap.high)]
+        numbers = [rounded(number, digits) for number in (gap.shown, gap.low, gap.high)]
         table.add_row(
-            *map(_label, one.segment), _label(one.other), *numbers, share(one.lift.estimate),
+            *map(_label, one.segment), _label(one.other), *numbers, share(one.lift.shown),
             spaced(one.tolerance), "yes" if one.settled else "no",
         )  # fmt: skip
     return table
@@ -369,7 +369,7 @@ def _watched(answer: Watched) -> list[Any]:
     table = _table((answer.time, "rows", answer.statistic, "low", "high", "decided"), 1)
     for line in answer.looks:
         value, words = line.value, {None: "", True: "true", False: "false"}
-        estimate = _text(rounded(value.estimate, value.radius), "bold")
+        estimate = _text(rounded(value.shown, value.radius), "bold")
         table.add_row(_label(line.time), spaced(line.n), estimate, *_ends(value), words[line.decided])
     return [title, table, clean(answer.sentence, None)]
 

@@ -90,6 +90,8 @@ class Finding(ABC):
             if not one.certain
             else f"even if only the {spaced(one.certain)} certainly corrupt rows are corrupt"
         )
+        if one.stands is None and one.misfit:
+            return one.misfit
         if one.stands is None:
             return f"The rows do not settle it {none}."
         share = f"{100 * one.stands / one.n_rows:.2g} %"

@@ -123,6 +123,8 @@ class Curve:
         Why there is no interval, where there is none.
     premise : str
         What must be true of the clean rows, in words, if an sd was read off them.
+    misfit : str
+        If nothing is settled: which numbers of corrupt rows are too small for these rows and their sd, in words.
     """
 
     bound: float
@@ -140,6 +142,7 @@ class Curve:
     provenance: str
     note: str = ""
     premise: str = ""
+    misfit: str = ""
 
     @property
     def settled(self) -> bool:
@@ -284,6 +287,7 @@ def weigh_curve(weighed: Weighed, *, bound: float = 0.0, shown: bool = True) -> 
         provenance=weighed.provenance if bounded else "none",
         note="" if bounded else NO_SCALE,
         premise=weighed.premise(),
+        misfit=weighed.misfit() if last is None else "",
     )
 
 

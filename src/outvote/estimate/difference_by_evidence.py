@@ -17,6 +17,7 @@ from outvote.contamination import Contamination
 from outvote.data.missing import check_certain
 from outvote.estimate.compared import Compared
 from outvote.estimate.evidence import HINT, NO_SCALE, OrderedTable, mean_by_evidence, premise_of_columns
+from outvote.estimate.remarks import remark_on
 from outvote.estimate.request import Request
 from outvote.estimate.result import Interval, RobustEstimate, drawn_later
 from outvote.estimate.weigh import Weighed, contradiction
@@ -155,9 +156,17 @@ def _written(
         alternative=request.terms.alternative,
         centres=centres,
         plain_mean=weighed.plain if plain is None else plain,
+        remark=_remark(weighed) if bounded else "",
         detail=HINT if all(one.only_0_and_1 for one in weighed.ordered) else "",
         pictures=drawn_later([one.picture(math.nan, math.nan) for one in weighed.ordered]),
     )
+
+
+def _remark(weighed: Weighed) -> str:
+    """Say what the rows of the first such sample say against the sd that was read off them."""
+    parts = zip(weighed.ordered, weighed.samples, weighed.counts, weighed.names, strict=True)
+    found = (remark_on(rows, count, name) for rows, one, count, name in parts if one.assume is None)
+    return next(filter(None, found), "")
 
 
 def _why_unbounded(weighed: Weighed) -> str:
@@ -166,7 +175,8 @@ def _why_unbounded(weighed: Weighed) -> str:
     if weighed.relative:
         notes.append(f"The mean of {weighed.names[0]} may be 0, so nothing bounds the ratio.")
     elif not notes:
-        notes.append("There are too few rows, or too many may be corrupt, to bound the difference.")
+        few = "There are too few rows, or too many may be corrupt, to bound the difference."
+        notes.append(_remark(weighed) or few)
     return " ".join(notes)
 
 

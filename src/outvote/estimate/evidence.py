@@ -20,6 +20,7 @@ from outvote.data.rows import Rows
 from outvote.data.text import count
 from outvote.estimate.levels import Brief
 from outvote.estimate.ordered import Ordered, plain_average
+from outvote.estimate.remarks import remark_on
 from outvote.estimate.request import Assumed, Request, distinct
 from outvote.estimate.result import WITHOUT_BLOCKS, Histogram, Interval, RobustEstimate, drawn_later, shaped
 from outvote.estimate.screened import Screened, is_bounded, without_bad_rows
@@ -49,8 +50,8 @@ _PICTURED = 64
 #: From so many columns on they are worked out at once, so many at a time.
 _SEVERAL, _TOGETHER = 8, 64
 NO_SCALE = (
-    "The rows nearest the median are all equal, so nothing can be read off them: say what is known of the clean rows, "
-    "Proportion() for rows of 0 and 1, Bounded(low, high) or FiniteVariance(sd)."
+    "Most rows have the same value, so no sd can be read off them: say what is known of the clean rows, a limit, "
+    "assume=Bounded(low, high), assume=FiniteVariance(sd), or assume=Proportion() for rows of 0 and 1."
 )
 _TOO_FEW = "There are too few rows, or too many may be corrupt, to bound the mean at this confidence."
 HINT = "These rows are all 0 or 1: if that is by definition, assume=Proportion() gives an exact interval."
@@ -214,7 +215,10 @@ def mean_by_evidence(ordered: OrderedTable, request: Request, terms: Terms) -> R
     detail = f"{count(outside, 'row')} of x lie outside the bounds: they are corrupt for certain." if outside else ""
     if len(found) == 1 and ordered.column(0).only_0_and_1:
         detail = HINT
-    return _written(found, ordered, request, terms, (ordered.n_rows, n_corrupt), detail)
+    written = _written(found, ordered, request, terms, (ordered.n_rows, n_corrupt), detail)
+    if len(found) > 1 or written.certificate.provenance != "conditional":
+        return written
+    return replace(written, remark=remark_on(ordered.column(0), n_corrupt))
 
 
 def _found(ordered: OrderedTable, request: Request, terms: Terms, *, pictures: bool) -> tuple[list[_Found], int, int]:

@@ -139,6 +139,23 @@ class Ordered:
         return lambda: drawn
 
     @property
+    def commonest(self) -> tuple[float, int]:
+        """The middle row, and how many rows are equal to it; 0 where only bins are known, or there are no rows."""
+        n = self.n_rows - self.n_found
+        if not n:
+            return math.nan, 0
+        if not self.many:
+            value = self.values[n // 2]
+            return float(value), int(np.diff(np.searchsorted(self.values, [value, np.nextafter(value, np.inf)]))[0])
+        bins = self._bins
+        place = bins.at(n // 2)
+        if 2 * bins.count[place] <= n or not self.has_rows:
+            return float(bins.mean[place]), 0
+        rows = self.clean
+        value = np.partition(rows, n // 2)[n // 2]
+        return float(value), int(np.count_nonzero(rows == value))
+
+    @property
     def only_0_and_1(self) -> bool:
         """Whether all rows are 0 or 1, and both occur."""
         if self.n_found or (self.many and len(self._bins.count) != 2):

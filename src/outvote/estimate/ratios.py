@@ -77,6 +77,11 @@ class Ratios(Ordered):
         return partial(Histogram.of, ratios, low, high)
 
     @property
+    def commonest(self) -> tuple[float, int]:
+        """None: rows of two numbers have no middle."""
+        return math.nan, 0
+
+    @property
     def only_0_and_1(self) -> bool:
         """False: that is for single columns."""
         return False

@@ -173,6 +173,8 @@ class RobustEstimate:
         Which ends of the interval are finite.
     detail : str
         Anything else worth knowing.
+    remark : str
+        What the rows say against the sd that was read off them: most are equal, or more look corrupt than allowed for.
     centres : tuple of float
         Where the samples voted separately: what each voted for.
     plain_mean : float, ndarray or None
@@ -207,6 +209,7 @@ class RobustEstimate:
     partition: str | None = "random"
     alternative: str = "two-sided"
     detail: str = ""
+    remark: str = ""
     centres: tuple[float, ...] = ()
     plain_mean: Number | None = None
     pictures: Sequence[Histogram] = ()
@@ -238,8 +241,7 @@ class RobustEstimate:
         lines += self.plan.explain().split("\n")
         if self.n_omitted:
             lines.append(f"{self.n_omitted} rows had NaN or infinite values.")
-        if self.detail:
-            lines.append(self.detail)
+        lines += [text for text in (self.detail, self.remark) if text]
         if self.partition is not None:
             lines.append(f"The partition was drawn with partition={self.partition!r}, rng={self.seed}.")
         return "\n".join(lines)
@@ -350,9 +352,10 @@ class RobustEstimate:
             strength = f"allows for up to {certificate.levels[-1][0]} corrupt rows, the number left open"
         if certificate.provenance == "conditional":
             return f"{confidence} if {certificate.premise}; {strength}"
-        sure = "no certificate" if certificate.provenance == "none" else f"{certificate.provenance} {confidence}"
         blocks = [] if self.partition is None else [str(self.plan)]
-        return ", ".join([sure, *blocks, strength])
+        if certificate.provenance == "none":
+            return ", ".join(["no certificate", *blocks, *([] if self.plan.holds else [strength])])
+        return ", ".join([f"{certificate.provenance} {confidence}", *blocks, strength])
 
     def _repr_html_(self) -> str:
         """Render as a small table in notebooks; whatever the data contain is escaped."""

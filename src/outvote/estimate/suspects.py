@@ -214,11 +214,40 @@ def rank(
         if not len(mine):
             continue
         n_corrupt = len(mine) // 100 if contamination is None else _count(contamination, len(mine))
+        mine = _judged(values, mine, n_corrupt, scores)
+        if not len(mine):
+            continue
         size = max(1, min(_BLOCK, len(mine) // (4 * n_corrupt + 1), len(mine) // 3))
         largest = max(largest, size)
         say = (lambda text, n=number: progress(f"group {n} of {len(groups)}, {text}")) if len(groups) > 1 else progress
         scores[mine], distances[mine] = score_rows(values[mine], size, partitions, seed, say)
     return Ranking(values, scores, distances, largest)
+
+
+def _judged(values: Floats, mine: NDArray[np.intp], n_corrupt: int, scores: Floats) -> NDArray[np.intp]:
+    """Return the rows to judge among each other: all, or if most are equal those that differ from them.
+
+    The equal rows have no spread that a distance could be measured by. What stands out for certain gets its score
+    here: a few rows among equal ones, what is neither 0 nor 1 among rows of 0 and 1, a few negative rows among others
+    that are 0 or more.
+    """
+    rows = values[mine]
+    common = float(np.partition(rows, len(rows) // 2)[len(rows) // 2])
+    others = mine[rows != common]
+    if 2 * len(others) >= len(mine):
+        return mine
+    few, odd = max(n_corrupt, 1), mine[~np.isin(rows, (0.0, 1.0))]
+    if common in (0.0, 1.0) and len(odd) <= few and len(odd) < max(len(others), 1):
+        scores[odd] = 1.0
+        return mine[:0]
+    if len(others) <= few:
+        scores[others] = 1.0
+        return mine[:0]
+    negative = others[values[others] < 0]
+    if common == 0 and len(negative) <= few:
+        scores[negative] = 1.0
+        return others[values[others] >= 0]
+    return others
 
 
 def _count(contamination: Contamination, n_rows: int) -> int:

@@ -248,6 +248,7 @@ def _by_evidence(
         deciding,
         weighed.premise(),
         largest,
+        weighed.misfit() if rows_found is None else "",
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from outvote.blocks.plan import RowPlan
-from outvote.data.text import count, html_table, rounded, spaced, with_radius
+from outvote.data.text import count, html_table, rounded, spaced, spaced_count, with_radius
 from outvote.estimate.result import RobustEstimate
 
 
@@ -42,6 +42,9 @@ class Tolerance:
     largest_sd : float or tuple of float
         The largest sd of clean rows, of each sample, at which the conclusion stands with as many corrupt rows as were
         assumed; NaN if sds were declared, or it does not stand with so many.
+    misfit : str
+        If nothing stands: which numbers of corrupt rows are too small for these rows and their sd, in words. They say
+        nothing of the claim.
     """
 
     rows: int | None
@@ -52,6 +55,7 @@ class Tolerance:
     deciding: Sequence[Any] = ()
     premise: str = ""
     largest_sd: float | tuple[float, ...] = math.nan
+    misfit: str = ""
 
     @property
     def stands(self) -> bool:
@@ -81,6 +85,9 @@ class Tolerance:
             winner, loser = ("B", "A") if self.claim == "difference > 0" else ("A", "B")
             found = f"{winner} beats {loser} by {self._size(value if winner == 'B' else -value)}"
         total = spaced(self.n_rows)
+        if self.rows is None and self.misfit:
+            allowed = spaced_count(self._assumed, "corrupt row")
+            return f"{self.misfit} With {allowed} it is not settled whether {self.claim}."
         if self.rows is None:
             return f"These {total} rows do not settle whether {self.claim}, even if none is corrupt{reasons}."
         text = f"{found}; this stands unless more than {spaced(self.rows)} of the {total} rows are corrupt{reasons}."

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from outvote.assumptions import Assumption, Bounded, BoundedRatio, FiniteKurtosis
 from outvote.contamination import Contamination
 from outvote.data.missing import ContradictionError
+from outvote.data.text import spaced, spaced_count
 from outvote.estimate.evidence import premise_of
 from outvote.estimate.ordered import Ordered
 from outvote.votes import Alternative, Terms
@@ -135,7 +136,36 @@ class Weighed:
         """Return the largest number of corrupt rows for which the claim stands, from `start` on; None if it does not.
 
         What evidence leaves is nested in the number of corrupt rows, so that a claim stands for all smaller ones, too.
+        Numbers that the rows contradict rule out everything, and so settle nothing: None if there are no others.
         """
+        found = self._largest(bound, sign, start)
+        return None if found is None or self._contradicts(found) else found
+
+    def misfit(self) -> str:
+        """Say which numbers of corrupt rows are too small for the rows and what is known of them; "" if none is."""
+        low, high = self.certain, self.most + 1
+        if not self._contradicts(low):
+            return ""
+        while high - low > 1:
+            middle = min((low + high) // 2, 2 * low + 1)  # mostly there are few
+            # Below a number that fits, an sd that was read off the rows may not even be bounded from below.
+            unbounded = middle < sum(self.counts) and self.interval(middle).unbounded
+            low, high = (middle, high) if unbounded or self._contradicts(middle) else (low, middle)
+        known = self.premise([self.unit * one.sd for one in self.samples]) or "what is declared is right"
+        few = f"At most {spaced_count(low, 'corrupt row')}" if low else "No corrupt row at all"
+        more = "more" if low else "some"
+        return f"{few} does not fit these {spaced(self.n_rows)} rows if {known}: {more} of them must be corrupt."
+
+    def _contradicts(self, count: int) -> bool:
+        """Return whether nothing fits the rows if no more than so many are corrupt, or next to nothing.
+
+        Next to nothing is what is empty at √δ: an interval so narrow says that the number is too small.
+        """
+        at = replace(self.terms.two_sided, log_delta=self.terms.log_delta / 2)
+        return self.interval(count, at).empty
+
+    def _largest(self, bound: float, sign: int, start: int) -> int | None:
+        """Return what `stands` does, whether or not the rows contradict that number."""
         above = self.margin(start, bound, sign)
         if not above > 0:
             return None

@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from outvote.blocks.plan import BlockPlan
 from outvote.learning.arrays import Array
 from outvote.learning.fit import Ballots, Fit, Task
 from outvote.learning.jury import trusted_classes
+from outvote.learning.labels import known_labels
 from outvote.learning.learner import HeldOutRisk, RobustLearner
 from outvote.learning.losses import Hinge, Logistic, MulticlassHinge, PointLoss, Softmax, loss_of
 from outvote.learning.losses.common import sigmoid, softmax
@@ -181,7 +181,7 @@ class RobustClassifier(ClassifierMixin, RobustLearner):  # type: ignore[misc]
             warn_of_small_classes(n_corrupt, task.targets, self.classes_, ". blocks='class' keeps it")
 
     def _held_out_risk(self, X: Any, y: Any, loss: str) -> HeldOutRisk:
-        y = column_or_1d(y)
+        y = known_labels(y, self.classes_, all_of_them=loss == "training")
         if loss == "training":
             targets, trained = self._targets_and_loss(np.searchsorted(self.classes_, y))
             return HeldOutRisk((trained.value(self.decision_function(X), targets),))

@@ -25,7 +25,7 @@ from outvote.learning.descent import Settings
 from outvote.learning.fit import Ballots, Fit, Task
 from outvote.learning.n_blocks import is_auto, plan_one_sample
 from outvote.learning.parameters import PRESETS
-from outvote.learning.robustness_warnings import warn_of_blocks, warn_of_copies
+from outvote.learning.robustness_warnings import warn_of_blocks, warn_of_copies, warn_of_too_few_rows
 from outvote.learning.scaling import ScaledRows
 from outvote.learning.steps import Steps
 from outvote.learning.trust import trusted_by_loss, worst
@@ -80,6 +80,8 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
 
     #: What "auto" stands for in this learner, where it differs from `PRESETS`.
     _presets: ClassVar[dict[str, Any]] = {}
+    #: The losses that `certify` bounds.
+    _certified: ClassVar[tuple[str, ...]] = ("zero-one", "training")
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows and their targets.
@@ -136,6 +138,8 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         RobustEstimate
             ``interval.high`` is the bound.
         """
+        if loss not in self._certified:
+            raise ValueError(f"loss={loss!r} is neither {' nor '.join(map(repr, self._certified))}")
         samples, kernel, bounded = self._held_out_risk(X, y, loss)
         if bounded:
             options.setdefault("assume", Proportion() if kernel is None else Bounded(0, 1))
@@ -187,6 +191,8 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
     def _warn(self, task: Task, plans: tuple[BlockPlan, ...], n_corrupt: int) -> None:
         """Warn of what may make the fit less robust; `n_corrupt` of all rows may be corrupt."""
         warn_of_blocks(plans)
+        if not n_corrupt:
+            warn_of_too_few_rows(self.contamination, len(task.x))
         warn_of_copies(task.x, task.targets, n_corrupt)
 
     # --- what all learners share -------------------------------------------------------------------------
@@ -229,8 +235,13 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1, size=4))
 
     def _corrupt_rows(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        """Return how many rows of each sample may be corrupt."""
-        return Contamination.of(self.contamination).rounded_down(sizes)
+        """Return how many rows of each sample may be corrupt: rounded up, if so many blocks of pairs fit."""
+        allowed = Contamination.of(self.contamination)
+        down = allowed.rounded_down(sizes)
+        if self.algorithm == "paper":
+            return down
+        up = allowed.counts(sizes)
+        return up if 2 * (2 * sum(up) + 1) <= min(sizes) else down
 
     def _plan(self, n_rows: int, n_corrupt: int, contamination: Any, degree: int) -> BlockPlan:
         """Plan the blocks of one sample."""

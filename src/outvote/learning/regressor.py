@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -60,6 +60,8 @@ class RobustRegressor(RegressorMixin, RobustLearner):  # type: ignore[misc]
         x = self._read(X)
         return product(x, self.coef_) + self.intercept_
 
+    _certified: ClassVar[tuple[str, ...]] = ("squared", "absolute")
+
     def certify(
         self,
         X: Any,
@@ -78,8 +80,6 @@ class RobustRegressor(RegressorMixin, RobustLearner):  # type: ignore[misc]
         return super().certify(X, y, contamination, confidence, loss=loss, **options)
 
     def _held_out_risk(self, X: Any, y: Any, loss: str) -> HeldOutRisk:
-        if loss not in ("squared", "absolute"):
-            raise ValueError(f"loss={loss!r} is neither 'squared' nor 'absolute'")
         gap = np.abs(np.asarray(self.predict(X), dtype=np.float64) - column_or_1d(y))
         return HeldOutRisk((gap**2 if loss == "squared" else gap,))
 

@@ -20,6 +20,7 @@ from outvote.contamination import Contamination
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.risk import certify_risk
 from outvote.learning.arrays import Array
+from outvote.learning.labels import known_labels
 from outvote.learning.trust import TOO_FAR, contradicted_losses, far_scores, worst
 
 #: How often the rows are put into folds, and how many folds there are.
@@ -127,7 +128,7 @@ class RobustFit(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         routed = self._routed("fit", params)
         X, y, targets = self._checked(X, y)
         n_rows = _num_samples(X)
-        n_corrupt = Contamination.of(self.contamination).rounded_down((n_rows,))[0]
+        n_corrupt = Contamination.of(self.contamination).count(n_rows)
         self.support_, self.outlier_scores_ = np.ones(n_rows, dtype=bool), np.zeros(n_rows)
         if n_corrupt and n_rows >= 2 * _N_FOLDS:
             trial = _Trial(self, X, targets, routed, n_corrupt, check_random_state(self.random_state))
@@ -173,7 +174,8 @@ class RobustFit(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         For a classifier the share of wrong labels, certified; for a regressor the mean squared residual, for which you
         state an `assume`. `contamination` is as for the fit by default; options are those of `outvote.certify_risk`.
         """
-        predicted, y = self.predict(X), column_or_1d(y)
+        predicted = self.predict(X)
+        y = known_labels(y, self.classes_) if is_classifier(self) else column_or_1d(y)
         allowed = self.contamination if contamination is None else contamination
         losses = predicted != y if is_classifier(self) else (np.asarray(predicted, dtype=np.float64) - y) ** 2
         if is_classifier(self):

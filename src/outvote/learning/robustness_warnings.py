@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from outvote.blocks.plan import BlockPlan
+from outvote.contamination import Contamination
 from outvote.learning.arrays import Array
 
 #: A row that is repeated at most this often is never worth a warning.
@@ -52,6 +54,13 @@ def warn_of_blocks(plans: Sequence[BlockPlan]) -> None:
                 f"{plan.n_corrupt} of {plan.n_rows} rows may be corrupt: with so many, selection counts and losses are "
                 "known to be inverted, so that good rows look bad, and outlier scores say less"
             )
+
+
+def warn_of_too_few_rows(contamination: Any, n_rows: int) -> None:
+    """Warn of so few rows that none of them may be corrupt, although some should."""
+    amount = Contamination.of(contamination).amount
+    if amount != 0 and amount != (0, 0):
+        _warn(f"contamination={amount!r} allows for no corrupt row among {n_rows}: the fit trusts all. More rows help")
 
 
 def warn_of_copies(x: Array, targets: Array, n_corrupt: int) -> None:

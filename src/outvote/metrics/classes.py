@@ -16,7 +16,7 @@ from outvote.data.rows import read
 from outvote.estimate.mean import mean
 from outvote.estimate.result import RobustEstimate
 from outvote.metrics.joined import joined, split
-from outvote.metrics.rows import check_lengths, named, robust_auc
+from outvote.metrics.rows import labels_of, named, robust_auc
 
 Array = NDArray[Any]
 
@@ -54,7 +54,7 @@ def of_positives(name: str) -> Callable[..., RobustEstimate]:
     """Return a metric of the larger of two classes: its precision, recall, Jaccard index or F1."""
 
     def metric(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimate:
-        true, predicted = _labels(y_true, y_pred)
+        true, predicted = labels_of(y_true, y_pred)
         classes = np.unique([true, predicted])
         if len(classes) > 2:
             raise ValueError(f"{name} is for two classes, but there are {len(classes)}: take {name}_macro")
@@ -67,7 +67,7 @@ def of_each_class(name: str) -> Callable[..., RobustEstimate]:
     """Return the mean over the classes of such a metric."""
 
     def metric(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimate:
-        true, predicted = _labels(y_true, y_pred)
+        true, predicted = labels_of(y_true, y_pred)
         classes = np.unique(true)
         each = _counted(true, split(options, len(classes)))
         return _mean(f"{name}, mean of classes", [_share(name, true == c, predicted == c, c, each) for c in classes])
@@ -159,12 +159,6 @@ def _if_classes_hold(statistic: str, parts: list[RobustEstimate]) -> RobustEstim
 
 def _for_auc(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name != "assume"}
-
-
-def _labels(y_true: Any, y_pred: Any) -> tuple[Array, Array]:
-    true, predicted = np.asarray(y_true).reshape(-1), np.asarray(y_pred).reshape(-1)
-    check_lengths(true, predicted)
-    return true, predicted
 
 
 def _chances(y_true: Any, y_proba: Any, labels: Any) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from outvote.estimate.quantile import quantile
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.u_statistic import u_statistic
 from outvote.metrics.joined import joined, split
-from outvote.metrics.rows import Floats, alike, named, robust_mean_absolute_error, robust_mean_squared_error
+from outvote.metrics.rows import Floats, alike, loss_named, named, robust_mean_absolute_error, robust_mean_squared_error
 
 #: Percentages are of at least this much, as in scikit-learn.
 _SMALLEST = float(np.finfo(np.float64).eps)
@@ -35,13 +35,13 @@ def mean_absolute_percentage_error(y_true: Any, y_pred: Any, **options: Any) -> 
     """Estimate the mean of |error|/|target| on clean rows."""
     true, predicted = alike(y_true, y_pred)
     shares = np.abs(predicted - true) / np.maximum(np.abs(true), _SMALLEST)
-    return named("mean absolute percentage error", mean(shares, **options))
+    return loss_named("mean absolute percentage error", mean(shares, **options))
 
 
 def mean_squared_log_error(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimate:
     """Estimate the mean squared error of log(1 + y) on clean rows."""
     true, predicted = _above(y_true, y_pred, -1.0)
-    return named("mean squared log error", mean((np.log1p(predicted) - np.log1p(true)) ** 2, **options))
+    return loss_named("mean squared log error", mean((np.log1p(predicted) - np.log1p(true)) ** 2, **options))
 
 
 def root_mean_squared_log_error(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimate:
@@ -55,13 +55,13 @@ def mean_poisson_deviance(y_true: Any, y_pred: Any, **options: Any) -> RobustEst
     _check_above("y_true", true, -_SMALLEST)
     _check_above("y_pred", predicted, 0.0)
     logs = np.where(true > 0, true * np.log(np.where(true > 0, true, 1.0) / predicted), 0.0)
-    return named("mean Poisson deviance", mean(2 * (logs - true + predicted), **options))
+    return loss_named("mean Poisson deviance", mean(2 * (logs - true + predicted), **options))
 
 
 def mean_gamma_deviance(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimate:
     """Estimate the mean Gamma deviance on clean rows."""
     true, predicted = _above(y_true, y_pred, 0.0)
-    return named("mean gamma deviance", mean(2 * (np.log(predicted / true) + true / predicted - 1), **options))
+    return loss_named("mean gamma deviance", mean(2 * (np.log(predicted / true) + true / predicted - 1), **options))
 
 
 def r2(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimate:

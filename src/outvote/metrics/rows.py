@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from outvote.assumptions.assumption import Proportion
 from outvote.contamination import Contamination
 from outvote.data.rows import read
 from outvote.estimate.mean import mean
-from outvote.estimate.result import RobustEstimate
+from outvote.estimate.result import Interval, RobustEstimate
 from outvote.estimate.u_statistic import u_statistic
 from outvote.kernels.dominance import concordances
 from outvote.kernels.kendall import kendall
@@ -55,7 +56,7 @@ def robust_mean_squared_error(y_true: ArrayLike, y_pred: ArrayLike, **options: A
     0.25
     """
     true, predicted = alike(y_true, y_pred)
-    return named("mean squared error", mean((predicted - true) ** 2, **options))
+    return loss_named("mean squared error", mean((predicted - true) ** 2, **options))
 
 
 def robust_mean_absolute_error(y_true: ArrayLike, y_pred: ArrayLike, **options: Any) -> RobustEstimate:
@@ -71,7 +72,7 @@ def robust_mean_absolute_error(y_true: ArrayLike, y_pred: ArrayLike, **options: 
     mean absolute error 0.779 ± 0.085 (95 % if the clean rows' sd is at most 1.19; allows for 10 corrupt rows)
     """
     true, predicted = alike(y_true, y_pred)
-    return named("mean absolute error", mean(np.abs(predicted - true), **options))
+    return loss_named("mean absolute error", mean(np.abs(predicted - true), **options))
 
 
 def robust_log_loss(
@@ -116,7 +117,7 @@ def robust_log_loss(
     if not ((proba >= 0) & (proba <= 1)).all():
         raise ValueError("y_proba must hold probabilities between 0 and 1")
     likely = np.clip(proba[np.arange(len(true)), place], _SMALLEST, 1.0)
-    return named("log loss", mean(-np.log(likely), **options))
+    return loss_named("log loss", mean(-np.log(likely), **options))
 
 
 def robust_accuracy(y_true: ArrayLike, y_pred: ArrayLike, **options: Any) -> RobustEstimate:
@@ -129,8 +130,7 @@ def robust_accuracy(y_true: ArrayLike, y_pred: ArrayLike, **options: Any) -> Rob
     >>> print(ov.metrics.robust_accuracy(y, np.where(np.arange(2000) < 300, 1 - y, y), contamination=0.01, rng=0))
     accuracy 0.850, between 0.832 and 0.874 (certified 95 %, allows for 20 corrupt rows)
     """
-    true, predicted = np.asarray(y_true).reshape(-1), np.asarray(y_pred).reshape(-1)
-    check_lengths(true, predicted)
+    true, predicted = labels_of(y_true, y_pred)
     return named("accuracy", mean(true == predicted, **{"assume": Proportion(), **options}))
 
 
@@ -195,6 +195,16 @@ def robust_concordance(y_true: ArrayLike, y_score: ArrayLike, **options: Any) ->
     return u_statistic(np.column_stack([true, score]), kernel=_CONCORDANCE, **options)
 
 
+def loss_named(statistic: str, found: RobustEstimate) -> RobustEstimate:
+    """Return the estimate of a loss, which cannot be negative, under its name: what is below 0 is cut off."""
+    low, high = (float(end) for end in found.interval)
+    if not -math.inf < low < 0 <= high:
+        return named(statistic, found)
+    estimate = max(float(found.estimate), 0.0)
+    certificate = replace(found.certificate, radius=max(estimate, high - estimate))
+    return replace(found, statistic=statistic, estimate=estimate, interval=Interval(0.0, high), certificate=certificate)
+
+
 def named(statistic: str, found: RobustEstimate) -> RobustEstimate:
     """Return the estimate under another name."""
     return replace(found, statistic=statistic)
@@ -212,6 +222,29 @@ def alike(y_true: Any, y_pred: Any) -> tuple[Floats, Floats]:
         raise ValueError(f"y_true and y_pred have shapes {true.shape} and {predicted.shape}: give one number per row")
     check_lengths(true, predicted)
     return true, predicted
+
+
+def labels_of(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return two columns of labels; refuse text in one and numbers in the other, which are never equal.
+
+    Examples
+    --------
+    >>> labels_of(["a", "b"], [0, 1])
+    Traceback (most recent call last):
+    ValueError: y_true has the label 'a' and y_pred the label 0: text and numbers are never equal, convert one of them
+    """
+    true, predicted = np.asarray(y_true).reshape(-1), np.asarray(y_pred).reshape(-1)
+    check_lengths(true, predicted)
+    if len(true) and _is_text(true) != _is_text(predicted):
+        raise ValueError(
+            f"y_true has the label {true[:1].tolist()[0]!r} and y_pred the label {predicted[:1].tolist()[0]!r}: text "
+            "and numbers are never equal, convert one of them"
+        )
+    return true, predicted
+
+
+def _is_text(labels: NDArray[Any]) -> bool:
+    return labels.dtype.kind in "US" or (labels.dtype.kind == "O" and all(isinstance(one, str) for one in labels))
 
 
 def check_lengths(true: NDArray[Any], predicted: NDArray[Any]) -> None:

@@ -156,7 +156,8 @@ class RobustScorer:
         """Return the metric of the estimator's predictions, with its certificate."""
         options = {"contamination": self.contamination, **self.options}
         if not isinstance(self.metric, str):
-            values = np.asarray(self.metric(y, estimator.predict(X)), dtype=np.float64)
+            values = np.asarray(self.metric(y, estimator.predict(X)))
+            values = values if values.dtype == bool else values.astype(np.float64)  # booleans are a proportion
             if values.shape != (len(np.asarray(y)),):
                 raise ValueError(
                     f"metric returned shape {values.shape} for {len(np.asarray(y))} rows: return one number for each"
@@ -175,8 +176,8 @@ class RobustScorer:
         found = self.estimate(estimator, X, y)
         sign = 1.0 if self.greater_is_better else -1.0
         if self.use == "bound":
-            return sign * float(found.interval.low if self.greater_is_better else found.interval.high)
-        return sign * float(found.estimate)
+            return sign * float(found.interval.low if self.greater_is_better else found.interval.high) + 0.0
+        return sign * float(found.estimate) + 0.0  # a loss of 0 is a score of 0, not of -0
 
     def __repr__(self) -> str:
         name = self.metric if isinstance(self.metric, str) else getattr(self.metric, "__name__", repr(self.metric))

@@ -131,7 +131,7 @@ def verdicts(
         larger = "larger" if (gap.estimate or 0.0) > 0 else "smaller"
         rows.append(
             [*(clean(part or "(none)") for part in one.segment), name, larger if one.settled else "not settled",
-             rounded(gap.estimate, digits), ends, survived, share(lift.estimate), lifts]
+             rounded(gap.shown, digits), ends, survived, share(lift.shown), lifts]
         )  # fmt: skip
     table = _table("Is the variant larger than the baseline?", heads, rows, named=1 + len(segments), cards=True)
     shown = [label([*one.segment, name]) for one, name in zip(found, names, strict=True)]
@@ -202,7 +202,7 @@ def groups(lines: Sequence[MeanLine], keys: Sequence[str], asked: Asked) -> str:
         value = line.mean
         ends = [rounded(end, value.radius) for end in (value.low, value.high)]
         row = [*(clean(part or "(none)") for part in line.group), spaced(line.n), rounded(line.plain, value.radius)]
-        row += [rounded(value.estimate, value.radius), " to ".join(ends) if value.bounded else "–"]
+        row += [rounded(value.shown, value.radius), " to ".join(ends) if value.bounded else "–"]
         row += ["–" if line.corrupt is None else spaced(line.corrupt), value.holds.replace(" ", "\u00a0")]
         rows.append(row)
     notes = [
@@ -235,7 +235,7 @@ def curve(finding: Finding, place: int) -> str:
     rows = []
     for t in sorted(t for t in wanted if first <= t <= last):
         value, verdict = value_at(one, t)
-        numbers = [rounded(n, value.radius) for n in (value.estimate, value.low, value.high)]
+        numbers = [rounded(n, value.radius) for n in (value.shown, value.low, value.high)]
         rows.append([spaced(t), *numbers, finding.verdict(verdict)])
     heads = [("corrupt rows", True), ("estimate", True), ("low", True), ("high", True), ("verdict", False)]
     turn = (

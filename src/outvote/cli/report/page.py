@@ -23,6 +23,7 @@ from outvote.cli.suspects import suspects
 from outvote.cli.variants import Pairing, pairings
 from outvote.cli.verdict import DifferenceFinding, Finding, MeanFinding, question, value_at
 from outvote.data.columns import Columns, Group, Label
+from outvote.data.missing import ContradictionError
 from outvote.data.writing import write_text
 from outvote.estimate.curve import Side, curve
 from outvote.estimate.mean import mean, vote_of_blocks
@@ -181,6 +182,8 @@ def _differences(
             contrast = pair.contrast(asked, parts, shown=True)
             if isinstance(contrast.curve, ValueError):
                 raise contrast.curve
+            if isinstance(contrast.gap, ContradictionError):
+                raise contrast.gap
             one, line = contrast.curve, by_evidence(pair, asked, contrast)
             arms = (pair.baseline, pair.other)
             if contrast.settled:

@@ -78,6 +78,11 @@ class EvidenceInterval:
         """Whether the rows contradict what was assumed."""
         return not self.low <= self.high
 
+    @property
+    def unbounded(self) -> bool:
+        """Whether nothing is ruled out."""
+        return self.low == -math.inf and self.high == math.inf
+
     def times(self, factor: float) -> EvidenceInterval:
         """Return the interval of rows `factor` times as large."""
         names = ("low", "high", "estimate", "sd")
