@@ -56,3 +56,41 @@ def test_ragged_losses_are_called_so():
 def test_nan_is_of_the_argument_that_was_given():
     with pytest.raises(ValueError, match="x has NaN or infinite values in 1 of 301 rows"):
         ov.mean(np.r_[X, np.nan], partition="hash")
+
+
+@pytest.mark.parametrize(("size", "sd"), [(1e308, 1e-3), (1e300, 1.0)])
+@pytest.mark.parametrize("ask", [ov.mean, lambda x, *asked, **known: ov.difference(x, x, *asked, **known)])
+def test_a_scale_that_is_nothing_beside_the_rows_is_refused(ask, size, sd):
+    with pytest.raises(ValueError, match=r"assume.* the rows .* subtract a typical row"):
+        ask(np.full(50, size), 1, assume=ov.FiniteVariance(sd))
+
+
+def test_equal_rows_far_from_zero_keep_their_mean():
+    found = ov.mean(np.full(50, 1e140), 1, assume=ov.FiniteVariance(1.0))
+    assert found.interval.low <= 1e140 <= found.interval.high
+    assert found.interval.high - found.interval.low < 1e128
+
+
+def test_a_contradicted_assumption_is_named_as_it_was_declared():
+    with pytest.raises(ValueError, match=r"sd=1e\+199"):
+        ov.difference(X * 1e200, Y * 1e200, 1, assume=ov.FiniteVariance(1e199))
+
+
+def test_a_premise_grows_in_few_steps_to_whatever_the_rows_ask_for():
+    x = np.r_[np.full(40, -1e300), X * 1e-3]
+    found = ov.mean(x, 2)
+    assert found.interval.low < -1e298
+    assert found.certificate.premise_sd > 1e298
+    watched = ov.Monitor().update(np.r_[X * 1e-3, np.full(40, -1e300)]).result()
+    assert watched.interval.low < -1e298
+
+
+def test_rows_that_contradict_the_one_assumption_of_two_samples_are_refused():
+    with pytest.raises(ValueError, match="contradict"):
+        ov.difference(np.r_[X, X + 1e6], Y, contamination=0, assume=(ov.FiniteVariance(1e-3), None))
+
+
+@pytest.mark.parametrize("claim", [2, True, b"x", ["difference > 0"]])
+def test_a_claim_about_pairs_that_is_not_text_is_refused(claim):
+    with pytest.raises(TypeError, match=r"claim=.* must read like"):
+        ov.tolerance(X, Y, claim=claim, paired=True)

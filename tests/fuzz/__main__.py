@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from tests.fuzz.run import call, limit_memory, run
+from tests.fuzz.run import call, in_a_worker, limit_memory, run
 
 
 def main():
@@ -14,11 +14,11 @@ def main():
     parser.add_argument("--output", default="out/fuzz", help="folder to go on from")
     parser.add_argument("--only", type=int, help="repeat this call alone")
     asked = parser.parse_args()
-    limit_memory()
     if asked.only is not None:
+        limit_memory()
         print(*call(asked.seed, asked.only, trace=True))
         return 0
-    counts, faults = run(asked.calls, asked.seed, asked.output)
+    counts, faults = run(asked.calls, asked.seed, asked.output, outcomes=in_a_worker)
     for name, count in sorted(counts.items()):
         print(f"{count:8d}  {name}")
     for fault in faults:

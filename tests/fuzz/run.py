@@ -1,6 +1,7 @@
 """Run calls by number, keep count, and remember where to go on."""
 
 import json
+import multiprocessing
 import resource
 import signal
 import time
@@ -18,8 +19,10 @@ from tests.fuzz.streams import STREAMS
 from tests.fuzz.tables import TABLES
 
 KINDS = {**ESTIMATES, **STREAMS, **TABLES, **LEARNERS, **COMMANDS}
-#: Seconds that a call may take.
-LIMIT = 30
+#: Seconds of the processor that a call may take: compiling for the first time is part of it.
+LIMIT = 60
+#: Seconds after which a call that does not look at signals is given up, with the process that it runs in.
+PATIENCE = 600
 #: Bytes that the process may take on top of what it has.
 ROOM = 6 << 30
 
@@ -37,8 +40,8 @@ def call(seed, number, *, trace=False):
     rng = np.random.default_rng([seed, number])
     names, weights = list(KINDS), np.array(list(KINDS.values()), dtype=float)
     kind = names[int(rng.choice(len(names), p=weights / weights.sum()))]
-    signal.signal(signal.SIGALRM, _too_long)
-    signal.alarm(LIMIT)
+    signal.signal(signal.SIGPROF, _too_long)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -64,10 +67,46 @@ def call(seed, number, *, trace=False):
         where = f"{Path(last.filename).name}:{last.lineno}"
         return kind.__name__, "wrong", f"{type(error).__name__}: {error} ({where})"[:500]
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def run(calls, seed, output=None, first=0):
+def one_after_the_other(seed, first, last):
+    """Yield the number and the outcome of each call, made here."""
+    for number in range(first, last):
+        yield number, *call(seed, number)
+
+
+def in_a_worker(seed, first, last):
+    """Yield the same of calls in another process, and a new one where compiled code does not come back."""
+    spawn = multiprocessing.get_context("spawn")
+    while first < last:
+        here, there = spawn.Pipe(duplex=False)
+        worker = spawn.Process(target=_work, args=(there, seed, first, last))
+        worker.start()
+        there.close()
+        while first < last and here.poll(PATIENCE):
+            try:
+                yield first, *here.recv()
+            except EOFError:
+                yield first, "any", "wrong", "the process died"
+                first += 1
+                break
+            first += 1
+        else:
+            if first < last:
+                yield first, "any", "hung", f"more than {PATIENCE} s in compiled code"
+                first += 1
+        worker.kill()
+        worker.join()
+
+
+def _work(pipe, seed, first, last):
+    limit_memory()
+    for _, *found in one_after_the_other(seed, first, last):
+        pipe.send(found)
+
+
+def run(calls, seed, output=None, first=0, outcomes=one_after_the_other):
     """Run so many calls, those that an earlier run with this seed left first; return the counts and the faults."""
     counts, faults = Counter(), []
     state = Path(output, f"seed-{seed}.json") if output else None
@@ -76,8 +115,7 @@ def run(calls, seed, output=None, first=0):
         known = json.loads(state.read_text()) if state.exists() else {"next": first, "counts": {}, "faults": []}
         first, counts, faults = known["next"], Counter(known["counts"]), known["faults"]
     start = time.monotonic()
-    for number in range(first, first + calls):
-        kind, outcome, why = call(seed, number)
+    for number, kind, outcome, why in outcomes(seed, first, first + calls):
         counts[f"{kind} {outcome}"] += 1
         if outcome not in ("answered", "refused"):
             faults.append({"seed": seed, "call": number, "kind": kind, "outcome": outcome, "why": why})

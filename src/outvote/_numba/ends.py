@@ -72,6 +72,8 @@ def _moved_up(rows: Any, factor: Any, price: float, low: float, high: float, tol
     if below >= 0 and _excess(rows, factor, price, low, math.inf) >= 0:
         return math.inf
     while below >= 0:
+        if not high + 2 * (high - low) > high:  # no digits are left
+            return math.nan
         high += 2 * (high - low)
         below = _excess(rows, factor, price, low, high)
     if math.isnan(below):

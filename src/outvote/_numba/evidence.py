@@ -44,6 +44,8 @@ def product_of_rows(
     Along the rows factors fall and then rise, so that the largest one of those that are left is the first or the last.
     """
     first, last = 0, len(values) - 1
+    if last >= 0 and not -math.inf < values[0] <= values[last] < math.inf:  # rows that overflowed
+        return math.nan
     even = math.exp(norm)
     for _ in range(min(n_dropped, len(values))):
         left = _pay(values[first], rate, depth, low, high)

@@ -20,7 +20,7 @@ from outvote.estimate.evidence import HINT, NO_SCALE, OrderedTable, mean_by_evid
 from outvote.estimate.remarks import remark_on
 from outvote.estimate.request import Request
 from outvote.estimate.result import Interval, RobustEstimate, drawn_later
-from outvote.estimate.weigh import Weighed, contradiction
+from outvote.estimate.weigh import Weighed
 from outvote.votes.evidence import EvidenceInterval, Tally
 
 #: Share of δ that the interval of a's own values has in a lift of adjusted ones.
@@ -45,12 +45,12 @@ def difference_by_evidence(
     for one, x, count, name in zip(weighed.samples, compared.ordered, weighed.counts, compared.names, strict=True):
         check_certain(one.rows.n_found, count, one.rows.n_rows, f"{name} has {x.wrong_values(one.assume)}")
     count_of_both = sum(weighed.counts) if together else None
-    found = weighed.interval(count_of_both)
-    while found.empty:
-        if not weighed.conditional:
-            raise contradiction(weighed)
-        weighed = weighed.scaled_premise(2.0)
-        found = weighed.interval(count_of_both)
+
+    def interval(of: Weighed) -> EvidenceInterval | None:
+        found = of.interval(count_of_both)
+        return None if found.empty else found
+
+    weighed, found = weighed.believed(interval)
     if not lift:
         return _written(compared, weighed, found, request, together=together)
     return _adjusted_lift(compared, weighed, found, request, together=together)

@@ -42,6 +42,7 @@ from outvote.votes.evidence import (
     scale_of,
     symmetric_interval,
 )
+from outvote.votes.roots import first_number
 
 Floats = NDArray[np.float64]
 
@@ -252,7 +253,7 @@ def _mean_of_column(
     check_certain(n_found, n_corrupt, ordered.n_rows, f"x has {ordered.wrong_values(assume)}")
     plain, size = ordered.plain, ordered.size(n_corrupt - n_found)
     if size != 1 and not isinstance(assume, Bounded):  # squares would overflow, or vanish
-        known = None if assume is None else assume.scaled(1 / size)
+        known = None if assume is None else in_units(assume, size)
         one = _mean_of_column(ordered.scaled(1 / size), n_corrupt, known, request, terms, premise_of, picture=False)
         shown = ordered.picture(one.interval.low * size, one.interval.high * size) if picture else None
         return replace(one, interval=one.interval.times(size), plain=plain, picture=shown)
@@ -309,10 +310,36 @@ def premise_of(rows: SortedRows, terms: Terms) -> tuple[float, EvidenceInterval]
     Also return the two-sided interval that holds if the clean rows' sd is at most that.
     """
     sd, both = premise_factor(rows.n_corrupt / rows.n_rows) * rows.central_sd(), terms.two_sided
-    found = EvidenceInterval(math.inf, -math.inf, math.nan)
-    while 0 < sd < math.inf and (found := premise_interval(rows, sd, both)).empty:
-        sd *= 2
-    return sd, found
+    tried: dict[int, EvidenceInterval] = {}
+
+    def holds(doublings: int) -> bool:
+        scale = doubled(sd, doublings)
+        if 0 < scale < math.inf:
+            tried[doublings] = premise_interval(rows, scale, both)
+            return not tried[doublings].empty
+        return True
+
+    number = first_number(holds)
+    return doubled(sd, number), tried.get(number, EvidenceInterval(math.inf, -math.inf, math.nan))
+
+
+def in_units(assume: Assumption, size: float) -> Assumption:
+    """Return what is known of rows divided by their size."""
+    try:
+        return assume.scaled(1 / size)
+    except ValueError:
+        raise ValueError(
+            f"assume={assume!r}, and the rows are of the size of {size:.2g}: no float holds their ratio; subtract "
+            "a typical row from all rows, or declare another scale"
+        ) from None
+
+
+def doubled(sd: float, doublings: int) -> float:
+    """Return an sd doubled so often; infinite where no float is as large."""
+    try:
+        return math.ldexp(sd, doublings)
+    except OverflowError:
+        return math.inf
 
 
 def _fixed(values: Floats, assume: Assumption, terms: Terms) -> tuple[EvidenceInterval, str]:

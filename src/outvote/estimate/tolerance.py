@@ -124,7 +124,7 @@ def tolerance(
         return _of_quantile(about_quantile, rows[0], confidence, adversary, contamination, options)
     if paired:
         rows, assume = _gaps(rows, assume)
-        claim = claim.replace("difference", "mean") if claim else None
+        claim = claim.replace("difference", "mean") if isinstance(claim, str) else claim
     sign, bound, text = _read_claim(claim, paired, len(rows), ratio=ratio)
     side: Alternative = "two-sided" if sign is None else "greater" if sign > 0 else "less"
     terms = Terms(log_delta_of(confidence), adversary, side)

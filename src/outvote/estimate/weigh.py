@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,13 +14,13 @@ from outvote.assumptions import Assumption, Bounded, BoundedRatio, FiniteKurtosi
 from outvote.contamination import Contamination
 from outvote.data.missing import ContradictionError
 from outvote.data.text import spaced, spaced_count
-from outvote.estimate.evidence import premise_of
+from outvote.estimate.evidence import doubled, in_units, premise_of
 from outvote.estimate.ordered import Ordered
 from outvote.votes import Alternative, Terms
 from outvote.votes.evidence import EvidenceInterval, Sample, Tally, difference_interval
 from outvote.votes.evidence.factors import factors_for, variance_factors
 from outvote.votes.evidence.two_samples import strongest_pair
-from outvote.votes.roots import falling_root
+from outvote.votes.roots import falling_root, first_number
 
 Floats = NDArray[np.float64]
 
@@ -210,6 +210,28 @@ class Weighed:
         samples = tuple(replace(one, sd=one.sd * factor) if one.assume is None else one for one in self.samples)
         return replace(self, samples=samples)
 
+    def believed(self, interval: Callable[[Weighed], EvidenceInterval | None]) -> tuple[Weighed, EvidenceInterval]:
+        """Return the same with every sd that was read off the rows doubled until there is an interval, and that.
+
+        A premise may be chosen after seeing the rows.
+        """
+        found = interval(self)
+        if found is not None:
+            return self, found
+        if not self.conditional:
+            raise contradiction(self)
+        tried: dict[int, tuple[Weighed, EvidenceInterval | None]] = {}
+
+        def holds(doublings: int) -> bool:
+            wider = self.scaled_premise(factor := doubled(1.0, doublings + 1))
+            tried[doublings] = wider, interval(wider)
+            return tried[doublings][1] is not None or factor == math.inf
+
+        weighed, found = tried[first_number(holds)]
+        if found is None:  # what is declared of the other sample is contradicted
+            raise contradiction(self)
+        return weighed, found
+
     def largest_premise(self, bound: float, sign: int, count: int) -> tuple[float, ...]:
         """Return the largest sds, in the ratio of the premises, at which the claim stands for so many corrupt rows."""
         low, high, above = 1.0, 2.0, math.inf
@@ -326,7 +348,7 @@ def weigh_counts(
     for s, (one, assume, count) in enumerate(zip(ordered, assumed, counts, strict=True)):
         scaled, known = one, assume
         if unit != 1:  # squares would overflow, or vanish
-            scaled, known = one.scaled(1 / unit), assume and assume.scaled(1 / unit)
+            scaled, known = one.scaled(1 / unit), assume and in_units(assume, unit)
         rows = scaled.rows(count, adaptive=adaptive)
         unknown = isinstance(assume, FiniteKurtosis) and assume.sd is None
         pairs = scaled.pairs(count, adaptive=adaptive) if unknown else None
@@ -341,7 +363,8 @@ def weigh_counts(
 
 def contradiction(weighed: Weighed) -> ContradictionError:
     """Return the error for rows that contradict what is declared of them."""
-    known = ", ".join(dict.fromkeys(repr(one.assume) for one in weighed.samples if one.assume is not None))
+    declared = (one.assume.scaled(weighed.unit) for one in weighed.samples if one.assume is not None)
+    known = ", ".join(dict.fromkeys(map(repr, declared)))
     spread = [weighed.unit * one.rows.central_sd() for one in weighed.samples]
     seen = " and ".join(f"{sd:.4g}" for sd in spread)
     return ContradictionError(

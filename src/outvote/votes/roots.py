@@ -1,4 +1,4 @@
-"""The root of a falling function, or of many at once."""
+"""The root of a falling function, or of many at once, and the first number from which on something holds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+
+
+def first_number(holds: Callable[[int], bool]) -> int:
+    """Return the smallest number, from 0 on, at which something holds, if it holds from there on.
+
+    Steps grow, so that a large number takes few looks; the first three numbers are looked at one by one.
+
+    Examples
+    --------
+    >>> looks = []
+    >>> first_number(lambda n: looks.append(n) or n >= 900), len(looks)
+    (900, 20)
+    """
+    low, high = -1, 0
+    while not holds(high):
+        low, high = high, max(2 * high, high + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def falling_root(

@@ -18,7 +18,7 @@ from outvote.estimate.evidence import NO_SCALE
 from outvote.estimate.monitor.arm import Arm
 from outvote.estimate.monitor.settings import Settings
 from outvote.estimate.result import WITHOUT_BLOCKS, Interval, RobustEstimate
-from outvote.estimate.weigh import Planned, Weighed, contradiction, weigh_counts
+from outvote.estimate.weigh import Planned, Weighed, weigh_counts
 from outvote.votes.evidence import EvidenceInterval, contradicts
 from outvote.votes.evidence.e_values import log_e_of_difference, log_e_of_mean
 
@@ -78,11 +78,12 @@ def estimated(settings: Settings, arms: Arms, *, relative: bool) -> RobustEstima
 def _believed(settings: Settings, arms: Arms, *, relative: bool) -> tuple[Weighed, EvidenceInterval]:
     """Return the rows with a premise that they do not contradict, and the interval."""
     weighed = _weighed(settings, arms, relative=relative)
-    while (found := weighed.interval(None)).empty or _too_wide(weighed, found):
-        if not weighed.conditional:
-            raise contradiction(weighed)
-        weighed = weighed.scaled_premise(2.0)  # a premise may be chosen after seeing the rows
-    return weighed, found
+
+    def interval(of: Weighed) -> EvidenceInterval | None:
+        found = of.interval(None)
+        return None if found.empty or _too_wide(of, found) else found
+
+    return weighed.believed(interval)
 
 
 def _too_wide(weighed: Weighed, found: EvidenceInterval) -> bool:

@@ -110,9 +110,11 @@ def moved_up(
     below = excess(low, high)
     if below >= 0 and excess(low, math.inf) >= 0:
         return math.inf
+    step = 2 * (high - low)
     while below >= 0:
-        high += 2 * (high - low)
-        below = excess(low, high)
+        step = max(step, math.ulp(high))  # far from 0 two floats may be farther apart than the ends
+        high, step = high + step, 4 * step
+        below = excess(low, high) if high < math.inf else -1.0
     return falling_root(lambda end: excess(low, end), low, high, above, below, tolerance)[0]
 
 

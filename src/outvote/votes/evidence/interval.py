@@ -133,7 +133,7 @@ def both_ends(rows: SortedRows, terms: Terms, end: Callable[[SortedRows, int], f
 
 def scaled_end(rows: SortedRows, factors: Sequence[Factor], price: float, sd: float) -> float:
     """Return a number below which every mean is ruled out, by factors in units of sd."""
-    return sd * lower_end(rows.scaled(1 / sd), factors, price)[0]
+    return sd * lower_end(rows.in_units(sd), factors, price)[0]
 
 
 def _sturdier(rows: SortedRows, found: EvidenceInterval, assume: Assumption, terms: Terms) -> EvidenceInterval:
@@ -142,7 +142,7 @@ def _sturdier(rows: SortedRows, found: EvidenceInterval, assume: Assumption, ter
         return found
     sturdy = sturdy_factors(rows.n_rows, terms.price)
     price, sd = terms.price - math.log1p(-PROMISE), scale_of(assume)
-    unit = rows.scaled(1 / sd)
+    unit = rows.in_units(sd)
     # How far these factors are from ruling out the ends by themselves says how much wider their interval is.
     ends = ((unit, found.low / sd), (unit.mirrored, -found.high / sd))
     lacking = [price - side.log_evidence(sturdy, -math.inf, end) for side, end in ends]
@@ -285,7 +285,8 @@ def _lowest_cell(rows: SortedRows, end: float, top: int, price: float) -> int:
         return rows.log_spread_above(end, CELL**k) >= price
 
     kept = rows.squares_above(end, 1.0, keep_small=False)
-    mean = sum(float(np.sum(times * squares)) for squares, times in kept) / (rows.n_values - rows.droppable)
+    with np.errstate(over="ignore"):
+        mean = sum(float(np.sum(times * squares)) for squares, times in kept) / (rows.n_values - rows.droppable)
     k = min(math.floor(math.log(min(max(mean, 1e-300), 1e300)) / (2 * math.log(CELL))), top - 1)
     while k < top and ruled_out(k):
         k += 1

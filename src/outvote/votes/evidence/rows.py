@@ -185,6 +185,16 @@ class SortedRows:
             values = self.values * factor
         return SortedRows(values, self.n_corrupt, self.n_found, adaptive=self.adaptive)
 
+    def in_units(self, sd: float) -> SortedRows:
+        """Return the rows divided by an sd."""
+        found = self.scaled(1 / sd)
+        if self.n_values and not math.isfinite(found.middle):
+            raise ValueError(
+                f"assume declares a scale of {sd:.4g}, and the rows lie near {self.middle:.4g}: no float holds "
+                "their ratio; subtract a typical row from all rows, or declare another scale"
+            )
+        return found
+
     def log_product(self, factor: Factor, low: float, high: float, window: tuple[float, float] | None = None) -> float:
         """Return the logarithm of the product of the factors, each at its least for means in [low, high].
 
