@@ -226,6 +226,11 @@ UNUSABLE = [
     (b"k;v\na;1,5\nb;2,5\n", "name a column of numbers (a comma: give --decimal ,"),
     ("k,v\nM\u00fcller,1\n".encode("latin-1"), "it is not text in UTF-8. Excel often writes cp1252: --encoding cp1252"),
     ("k,v\nMiller,1\n".encode("utf-16"), "it is not text in UTF-8"),
+    (b"k,v\n" + b"a,1\r\nb,2\n" * 20, r"its lines end in different ways, some with a carriage return: tr -d '\r' < "),
+    (
+        b"k,v\n" + b"a,1\rb,2\n" * 20,
+        r"some with a carriage return: tr -s '\r' '\n' < ",
+    ),
     (b"k,v\n" + b"a,1\n" * 20 + b"a,1,2,3\n", "its first line names 'v', but the lines below do not fit it"),
     (b"k,v\n" + b"a,1\n" * 20 + b"a,1,2,3\nb\n", "its first line names 'v', but the lines below do not fit it"),
 ]
@@ -449,39 +454,6 @@ def test_exit_codes(dirty, tmp_path):
     assert single.stderr.startswith("outvote: ")
 
 
-# --- describe -----------------------------------------------------------------------------------------------
-
-
-def test_describe_sums_up_every_column_of_numbers(dirty, tmp_path):
-    done = run("describe", dirty, "--json")
-    found = json.loads(done.stdout)
-    assert done.exit_code == 0
-    assert found["left_out"] == ["variant"]
-    assert [line["column"] for line in found["columns"]] == ["id", "revenue"]
-    revenue = found["columns"][1]
-    assert (revenue["n"], revenue["missing"], revenue["suspects"] >= 15) == (4996, 4, True)
-    assert revenue["low"] < 45 < revenue["high"] < revenue["mean"] < revenue["max"]
-    lines = run("describe", dirty).stdout.splitlines()
-    assert lines[1].split() == ["column", "rows", "missing", "plain", "robust", "low", "high", "holds", "p05", "median",
-                                "p95", "min", "max", "suspects"]  # fmt: skip
-    assert " if sd ≤ " in lines[3]
-    assert run("describe", dirty, "--csv").stdout.startswith("column,n,missing,mean,")
-    words = tmp_path / "words.csv"
-    words.write_text("k,v\na,b\n")
-    with pytest.raises(ValueError, match="has no column of numbers: its columns are k, v"):
-        run("describe", words)
-    with pytest.raises(ValueError, match="--contamination auto is for one mean at a time"):
-        run("describe", dirty, "--contamination", "auto")
-
-
-def test_describe_tells_why_a_column_has_no_interval(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("a,b\n1,7\n2,\n3,\n")
-    done = run("describe", path, "--contamination", 1)
-    assert done.exit_code == 1
-    assert "b: --contamination 1 means 1 corrupt rows among 1" in done.stderr
-
-
 def test_assumptions_are_told_as_options(dirty, capsys):
     for given, told in (
         (("--bounds", 0, 50), "--bounds 0 50"),
@@ -496,3 +468,38 @@ def test_assumptions_are_told_as_options(dirty, capsys):
 def test_help_names_files_without_a_type(capsys):
     assert "<list" not in run("mean", "--help").stdout
     assert "<list" not in run("reproduce", "--help").stdout
+
+
+def _shell(line, *arguments, **options):
+    """Run the command in a shell that closes or cuts what the command reads and writes."""
+    words = [sys.executable, *map(str, arguments)]
+    return subprocess.run(["sh", "-c", line, *words], capture_output=True, text=True, timeout=120, **options)
+
+
+def test_closed_standard_output_is_named(dirty):
+    done = _shell('"$0" -m outvote mean "$1" --value revenue --nan corrupt <&- >&-', dirty)
+    assert done.returncode == 2
+    assert done.stderr.startswith("outvote: there is an answer, but standard output is closed")
+    assert done.stderr.count("\n") == 1
+
+
+def test_closed_standard_input_is_named():
+    done = _shell('"$0" -m outvote mean - --value revenue <&-')
+    assert done.returncode == 2
+    assert done.stderr == "outvote: - is standard input, which is closed: name a file, or send one in (< FILE)\n"
+
+
+def test_with_everything_closed_nothing_is_written_elsewhere(dirty, tmp_path):
+    done = _shell('"$0" -m outvote mean nothing.csv --value v <&- 2>&-; echo $?', cwd=tmp_path)
+    assert done.stdout == "2\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_error_lines_hold_no_escape_sequences(capsys, tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("v,\x1b[31mred\n1,2\n")
+    for value in ("zz", "\x1b[31mred2"):
+        assert "\x1b" not in mistake(capsys, "mean", path, "--value", value)
+    odd = tmp_path / "\x1b[31m.csv"
+    odd.write_bytes(b"v\n\xff\n")
+    assert "\x1b" not in mistake(capsys, "mean", odd, "--value", "v")

@@ -371,3 +371,13 @@ def test_one_call_equals_one_call_per_column(n_rows, n_columns, n_blocks, name, 
     check_columns(
         *samples, kernel=name, contamination=0, n_blocks=n_blocks, grid=grid, remainder=remainder, partition=kind
     )
+
+
+def test_many_columns_of_which_some_are_constant_answer_as_single_ones():
+    x = np.random.default_rng(0).normal(size=(60, 12))
+    x[:, [0, 7]] = 1.0, -2.5
+    found = ov.mean(x, 1)
+    for j in range(x.shape[1]):
+        alone = ov.mean(x[:, j], 1)
+        pairs = zip((found.estimate, *found.interval), (alone.estimate, *alone.interval), strict=True)
+        assert all(np.isclose(many[j], one, rtol=1e-9, atol=1e-9) for many, one in pairs)

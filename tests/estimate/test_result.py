@@ -330,3 +330,11 @@ def test_groups_of_pandas_print_their_intervals():
     frame = pd.DataFrame({"city": list("ab") * 200, "rent": normal(400) + 5})
     printed = str(frame.groupby("city").rent.apply(ov.mean))
     assert re.search(r"^a +mean \d+\.\d+ ± \d", printed, re.MULTILINE)
+
+
+def test_html_of_many_columns_shows_the_first():
+    found = ov.mean(np.random.default_rng(0).normal(size=(30, 500)))
+    text = found._repr_html_()
+    assert text.count("<tr>") == 1 + 200 + 1
+    assert "the first 200 of 500 lines" in text
+    assert "lines" not in ov.mean(np.ones((30, 200)))._repr_html_()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from tests.fuzz.commands import COMMANDS
-from tests.fuzz.estimates import ESTIMATES
+from tests.fuzz.estimates import ESTIMATES, LATER_ESTIMATES
 from tests.fuzz.fault import REFUSALS, Fault, check_refusal
 from tests.fuzz.learners import LEARNERS
 from tests.fuzz.streams import STREAMS
@@ -38,7 +38,8 @@ def _too_long(*_):
 def call(seed, number, *, trace=False):
     """Run one call: its kind, what came of it, and what is wrong with it, if anything."""
     rng = np.random.default_rng([seed, number])
-    names, weights = list(KINDS), np.array(list(KINDS.values()), dtype=float)
+    kinds = KINDS if seed < 100 else {**KINDS, **LATER_ESTIMATES}
+    names, weights = list(kinds), np.array(list(kinds.values()), dtype=float)
     kind = names[int(rng.choice(len(names), p=weights / weights.sum()))]
     signal.signal(signal.SIGPROF, _too_long)
     signal.setitimer(signal.ITIMER_PROF, LIMIT)

@@ -145,6 +145,22 @@ def test_tensors_with_autograd_history_are_accepted(where):
     assert ov.mean(x * 2, rng=0).estimate == pytest.approx(ov.mean(2 * rows(200), rng=0).estimate)
 
 
+def test_views_with_all_signs_changed_are_read():
+    x = torch.complex(*torch.randn(2, 200, dtype=torch.float64)).conj().imag
+    assert x.is_neg()
+    for ask in (ov.mean, ov.quantile, lambda x: ov.mean(ov.RowSummary().update(x))):
+        assert float(ask(x).estimate) == float(ask(x.resolve_neg()).estimate)
+
+
+@pytest.mark.parametrize("ask", [ov.mean, ov.quantile, ov.certify_risk, ov.suspects, lambda x: ov.difference(x, x)])
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_tensors_without_numbers_or_shape_are_refused(ask):
+    with pytest.raises(TypeError, match="'meta', which holds no numbers: pass one with its values"):
+        ask(torch.empty(100, device="meta"))
+    with pytest.raises(TypeError, match=r"holds a nested tensor of torch.float32, but dense real numbers are needed"):
+        ask(torch.nested.nested_tensor([torch.ones(3), torch.ones(4)]))
+
+
 def test_invalid_tensors_raise(where):
     with pytest.raises(TypeError, match="x holds complex numbers"):
         ov.mean(torch.ones(10, dtype=torch.complex64))

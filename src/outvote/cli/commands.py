@@ -433,7 +433,8 @@ def main(arguments: list[str] | None = None) -> Any:
     except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:
         if not _is_mistake(error):
             raise
+        from outvote.cli import printing
         from outvote.cli.answer import in_options
 
-        typer.echo(f"outvote: {in_options(str(error) or type(error).__name__)}", err=True)
+        printing.message(in_options(str(error) or type(error).__name__))
         sys.exit(2)

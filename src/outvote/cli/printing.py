@@ -70,6 +70,8 @@ def show(answer: Answer, form: str = "table") -> int:
 def write(text: str) -> None:
     """Write to standard output; a closed pipe is ignored."""
     stream = sys.stdout
+    if stream is None:
+        raise OSError("there is an answer, but standard output is closed: open it, or send it to a file (> FILE)")
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="replace")
     try:
@@ -80,8 +82,9 @@ def write(text: str) -> None:
 
 
 def message(text: str) -> None:
-    """Write a line to standard error."""
-    print(f"outvote: {clean(text, None)}", file=sys.stderr)
+    """Write a line to standard error, if that is open."""
+    if sys.stderr is not None:  # print would take standard output for it
+        print(f"outvote: {clean(text, None)}", file=sys.stderr)
 
 
 @contextmanager
@@ -490,4 +493,4 @@ def clean(text: str, widest: int | None = _WIDEST) -> str:
 
 
 def _is_terminal(stream: Any) -> bool:
-    return bool(stream.isatty())
+    return stream is not None and bool(stream.isatty())

@@ -5,9 +5,11 @@ DuckDB reads such files. What it found is compared with the text, so that no row
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -113,6 +115,24 @@ def _count_rows(path: str) -> tuple[int, int, bool]:
             blank += not line and not inside
             n_rows += bool(line) and not inside
     return n_rows, blank, quoted
+
+
+def unreadable(path: str) -> str:
+    """Say why a text cannot be read as a table, and what to do about it; FILE stands for its name."""
+    ends, decoded = set(), codecs.getincrementaldecoder("utf-8")()
+    for text in _whole_lines(path):
+        try:
+            decoded.decode(text)
+        except UnicodeDecodeError:
+            return (
+                "it is not text in UTF-8. Excel often writes cp1252: --encoding cp1252 on the command line, or "
+                "iconv -f cp1252 -t utf8 FILE > new.csv"
+            )
+        ends |= set(re.findall(rb"\r\n|\r|\n", text))
+    if len(ends) > 1:
+        change = r"tr -d '\r'" if b"\r" not in ends else r"tr -s '\r' '\n'"
+        return f"its lines end in different ways, some with a carriage return: {change} < FILE > new.csv"
+    return "its lines are not cells between commas, semicolons, tabs or |, as many in each line as in the first"
 
 
 def _count_records(path: str) -> int:

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Self
 
 from outvote.data.cells import Style, number_of, style_of, text_of
 from outvote.data.conversion import check_reading, copied, sheets_told
-from outvote.data.csv_text import check_header, check_rows, dialect, first_cells, first_line
+from outvote.data.csv_text import check_header, check_rows, dialect, first_cells, first_line, unreadable
 from outvote.data.packages import install_command
 
 #: Endings of names, and the kind of file they stand for; `.gz` or `.zst` may follow those of text.
@@ -207,6 +207,8 @@ class Files:
         try:
             if list(patterns) == ["-"]:
                 self.kind = kind or "csv"
+                if stdin is None and sys.stdin is None:
+                    raise ValueError("- is standard input, which is closed: name a file, or send one in (< FILE)")
                 self.paths = [_keep(stdin or sys.stdin.buffer, self._folder.name)]
                 self._shown = {self.paths[0]: "standard input"}
             elif "-" in patterns:
@@ -427,22 +429,21 @@ class Files:
         try:
             yield
         except (duckdb_module().Error, pa.ArrowException) as error:
-            raise readable(error, shown, self.kind) from None
+            told = ""
+            if self.is_text and ("sniffing" in str(error) or "not utf-8" in str(error)):
+                told = next(filter(None, (unreadable(one) for one in ([path] if path else self.paths))), "")
+            raise readable(error, shown, self.kind, told) from None
 
 
-def readable(error: Exception, source: str, kind: str = "") -> Exception:
-    """Return an error of DuckDB's or Arrow's as one that says what to do."""
+def readable(error: Exception, source: str, kind: str = "", found: str = "") -> Exception:
+    """Return an error of DuckDB's or Arrow's as one that says what to do, or what was found in the text."""
     import duckdb
 
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = ". ".join(line.removesuffix(".") for line in lines[: 3 if "CSV Error" in lines[0] else 1])
     if isinstance(error, duckdb.OutOfMemoryException):
         return MemoryError(f"{source}: the memory_limit does not suffice, allow more or use fewer blocks ({told})")
-    if kind in ("csv", "tsv") and ("sniffing" in told or "not utf-8" in told):
-        told = (
-            "it is not text in UTF-8. Excel often writes cp1252: --encoding cp1252 on the command line, or "
-            f"iconv -f cp1252 -t utf8 {source} > new.csv"
-        )
+    told = found.replace("FILE", source) or told
     as_kind = f" as {kind}" if kind else ""
     failure = OSError if isinstance(error, (duckdb.IOException, OSError)) else ValueError
     return failure(f"{source} cannot be read{as_kind}: {_KIND_OF_ERROR.sub('', told)}")

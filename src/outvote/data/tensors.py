@@ -26,10 +26,13 @@ def on_device(x: Any) -> bool:
 
 def read_tensor(x: Any, name: str) -> Any:
     """Return a tensor detached from its graph: as a numpy array without a copy, or, on a device, as a tensor."""
-    if x.dtype.is_complex or x.is_sparse or x.is_quantized:
-        found = "complex numbers" if x.dtype.is_complex else f"a {x.layout} tensor of {x.dtype}"
+    if x.is_meta:
+        raise TypeError(f"{name} is a tensor on the device 'meta', which holds no numbers: pass one with its values")
+    if x.dtype.is_complex or x.is_nested or x.is_sparse or x.is_quantized:
+        found = f"a {'nested' if x.is_nested else x.layout} tensor of {x.dtype}"
+        found = "complex numbers" if x.dtype.is_complex else found
         raise TypeError(f"{name} holds {found}, but dense real numbers are needed: convert it first")
-    x = x.detach()
+    x = x.detach().resolve_neg()  # numpy has no views with all signs changed
     if x.dtype.is_floating_point and x.dtype.itemsize < 4:
         x = x.float()
     if not on_device(x):
@@ -82,11 +85,9 @@ def median(x: Any) -> Any:
 
 def moved_to(x: Any, value: Any) -> Any:
     """Return a numpy array as a tensor on the device of `x`, and any other value unchanged."""
-    return x.new_tensor(value, dtype=_double(x)) if isinstance(value, np.ndarray) else value
-
-
-def _double(x: Any) -> Any:
-    """Return float64, or float32 if the device has no float64."""
+    if not isinstance(value, np.ndarray):
+        return value
     import torch
 
-    return torch.float32 if x.device.type == "mps" else torch.float64
+    double = torch.float32 if x.device.type == "mps" else torch.float64  # some devices have no float64
+    return torch.tensor(value, dtype=double, device=x.device)

@@ -6,6 +6,9 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 
+#: Lines of a table in a notebook.
+_MOST_SHOWN = 200
+
 
 def with_radius(estimate: float, radius: float) -> str:
     """Write an estimate and its radius with the digits that matter.
@@ -117,16 +120,20 @@ def listed(words: Iterable[object]) -> str:
 def html_table(title: str, remarks: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Write a small table for notebooks; the first cell of a row names it, and whatever the data contain is escaped.
 
+    Of many rows the first are shown, and how many there are.
+
     Examples
     --------
     >>> html_table("mean", "95 %", ["", "low"], [["<b>", 0.25]]).partition("<tbody>")[2]
     "<tr><th style='text-align:left'>&lt;b&gt;</th><td>0.25</td></tr></tbody></table>"
     """
-    lines = []
-    for name, *cells in rows:
+    lines, rows = [], list(rows)
+    for name, *cells in rows[:_MOST_SHOWN]:
         shown = (_unsigned_zero(f"{cell:.6g}") if isinstance(cell, float) else html.escape(str(cell)) for cell in cells)
         inner = "".join(f"<td>{cell}</td>" for cell in shown)
         lines.append(f"<tr><th style='text-align:left'>{html.escape(str(name))}</th>{inner}</tr>")
+    if len(rows) > _MOST_SHOWN:
+        lines.append(f"<tr><td colspan='{len(heads)}'>… the first {_MOST_SHOWN} of {spaced(len(rows))} lines</td></tr>")
     head = "".join(f"<th>{html.escape(one)}</th>" for one in heads)
     return (
         f"<table><caption style='text-align:left'><b>{html.escape(title)}</b>: {html.escape(remarks)}</caption>"

@@ -155,6 +155,8 @@ class OrderedTable:
                     keys.append((j, n_corrupt, terms))
                     rows.append(column.rows(n_corrupt, adaptive=False))
             sds = [premise_factor(one.n_corrupt / one.n_rows) * one.central_sd() for one in rows]
+            usable = [i for i, sd in enumerate(sds) if 0 < sd < math.inf]  # not those of equal rows
+            keys, rows, sds = ([each[i] for i in usable] for each in (keys, rows, sds))  # type: ignore[assignment]
             pairs = zip(keys, sds, premise_intervals(rows, sds, terms), strict=True)
             self._premises.update({key: (sd, one) for key, sd, one in pairs if not one.empty})
 

@@ -28,9 +28,9 @@ _AT_ONCE = 1 << 18
 
 
 def premise_intervals(rows: Sequence[SortedRows], sds: Sequence[float], terms: Terms) -> list[EvidenceInterval]:
-    """Return what `premise_interval` does for each set of rows, two-sided, and each sd."""
+    """Return what `premise_interval` does for each set of rows, two-sided, and each sd, positive and finite."""
     one_by_one = _numba.compiled(_SECONDS * len(rows)) is not None or any(one.adaptive for one in rows)
-    if one_by_one or not all(0 < sd < math.inf for sd in sds):
+    if one_by_one:
         return [premise_interval(one, sd, terms) for one, sd in zip(rows, sds, strict=True)]
     found: list[EvidenceInterval | None] = [None] * len(rows)
     for binned in (False, True):
