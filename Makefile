@@ -13,7 +13,7 @@ QUICK := tests/data tests/blocks tests/certificate tests/kernels tests/learning/
 	tests/test_import.py tests/test_metrics.py tests/test_datasets.py tests/test_release.py
 # Of make fuzz.
 CALLS ?= 20000
-SEED ?= 0
+SEED ?= 100
 
 .DEFAULT_GOAL := help
 

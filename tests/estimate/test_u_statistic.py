@@ -383,3 +383,10 @@ def test_jobs_follow_the_joblib_context():
 def test_invalid_number_of_jobs_raises(n_jobs):
     with pytest.raises(ValueError, match="n_jobs="):
         ov.u_statistic(np.arange(50.0), kernel="gini", n_jobs=n_jobs, vote="median")
+
+
+@pytest.mark.parametrize("kernel", ["gini", "variance"])
+def test_short_floats_do_not_overflow(kernel):
+    x = np.repeat(np.array([3e38, -3e38], dtype=np.float32), 50)
+    found, expected = (ov.u_statistic(one, kernel=kernel, contamination=1) for one in (x, x.astype(float)))
+    assert found.estimate == expected.estimate < 1e80

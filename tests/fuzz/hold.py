@@ -46,7 +46,8 @@ def in_range(found, x):
     if has_bounds(found):  # then it is the middle of the interval
         return
     if len(values) and np.isfinite(centre).all():
-        rounding = 1e-9 * np.abs(values).max()
+        wide = width(found)  # it is the middle of this, mostly, to rounding
+        rounding = 1e-9 * max(np.abs(values).max(), wide if math.isfinite(wide) else 0.0)
         low, high = values.min() - rounding, values.max() + rounding
         check(((low <= centre) & (centre <= high)).all(), f"{centre} is not between {values.min()} and {values.max()}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -164,3 +165,15 @@ def test_float32_rows_are_computed_in_float64(name):
     z = (1000 + sample("normal", (3, 50))).astype(np.float32)
     stacks = [z, z + 1][: len(kernel.degrees)]
     np.testing.assert_array_equal(kernel.aligned(*stacks), kernel.aligned(*(s.astype(np.float64) for s in stacks)))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_named_kernels_can_be_sent_to_other_processes(name):
+    assert pickle.loads(pickle.dumps(KERNELS[name])) is KERNELS[name]
+
+
+def test_a_user_kernel_of_a_known_name_stays_the_users():
+    mine = Kernel(max, name="variance")
+    sent = pickle.loads(pickle.dumps(mine))
+    assert sent.function is max
+    assert sent.name == "variance"

@@ -230,3 +230,18 @@ def test_values_must_be_real_numbers(value):
 def test_an_error_of_the_function_reaches_the_user():
     with pytest.raises(ZeroDivisionError):
         estimate(lambda a, b: 1 // 0)
+
+
+def _in_place(a, b):
+    a -= b
+    return np.abs(a)
+
+
+@pytest.mark.parametrize("vectorized", [None, True, False])
+def test_a_kernel_that_works_in_place_is_tried_on_copies(vectorized):
+    x = np.random.default_rng(0).normal(size=40)
+    found, expected = (
+        ov.u_statistic(x, kernel=ov.Kernel(f, name="gap", vectorized=vectorized), contamination=1, rng=0)
+        for f in (_in_place, lambda a, b: np.abs(a - b))
+    )
+    assert found.estimate == pytest.approx(expected.estimate)

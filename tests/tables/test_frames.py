@@ -522,3 +522,22 @@ def test_number_of_blocks_is_limited_unless_given(monkeypatch):
     right = ov.mean(X, n_blocks=25, partition="hash", **options)
     assert (found.estimate, found.radius) == pytest.approx((right.estimate, right.radius), rel=1e-12)
     assert scan.mean("x", n_blocks=30, **options).plan.n_blocks == 30
+
+
+@pytest.mark.parametrize("frame", [lambda f: f, lambda f: f.lazy()])
+def test_names_like_regular_expressions_are_names(frame):
+    x, y = np.random.default_rng(0).normal(size=(2, 60))
+    table = pl.DataFrame({"^a.*$": x, "a1": y, "^k$": ["u", "v"] * 30, "^id$": np.arange(60), "*": y})
+    scan = ov.scan(frame(table), row_id="^id$")
+    assert scan.mean("^a.*$").estimate == ov.mean(x).estimate
+    assert scan.mean("*").estimate == ov.mean(y).estimate
+    assert scan.quantile("^a.*$").estimate == ov.quantile(x).estimate
+    groups = scan.mean("^a.*$", by="^k$").lazy().collect()
+    assert sorted(groups["^k$"]) == ["u", "v"]
+
+
+def test_suspects_and_descriptions_take_such_names():
+    table = pl.DataFrame({"^a.*$": np.r_[np.random.default_rng(0).normal(size=60), 90.0], "a1": np.arange(61.0)})
+    assert ov.suspects(table, value="^a.*$")["row"][0] == 60
+    assert len(ov.describe(table)) == 2
+    assert ov.mean(table["^a.*$"]).estimate == ov.mean(table["^a.*$"].to_numpy()).estimate

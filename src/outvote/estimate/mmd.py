@@ -156,7 +156,7 @@ def mmd(
     allowed = Contamination.of(contamination)
     request = Request.read(allowed, confidence, n_samples=2, nan_policy=nan_policy)
     given = None if bandwidth is None else checked_bandwidth(bandwidth)
-    pair = [read_rows(sample, name) for sample, name in ((a, "a"), (b, "b"))]
+    pair = [read_rows(sample, name).astype(np.float64, copy=False) for sample, name in ((a, "a"), (b, "b"))]
     if pair[0].shape[1:] != pair[1].shape[1:]:
         raise ValueError(f"a has shape {pair[0].shape} and b has shape {pair[1].shape}: they need the same columns")
     screened = request.screen(pair, "ab")

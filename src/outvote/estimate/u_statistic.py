@@ -279,11 +279,17 @@ class _Kept:
         return np.moveaxis(values, 0, -1).reshape(*blocks, *shape)
 
 
+def _doubles(rows: Any) -> Any:
+    """Return float32 as float64: differences and squares of large ones would overflow; a tensor stays what it is."""
+    return rows if is_tensor(rows) else rows.astype(np.float64, copy=False)
+
+
 def _read_samples(samples: Sequence[Any], axis: int | None, kernel: Kernel) -> _Samples:
     """Read every sample, and the names of their columns where each column is a sample of its own."""
     called = [_sample_name(s, len(samples)) for s in range(len(samples))]
     if axis is None:
-        return _Samples([read_rows(one, name, stay=True) for one, name in zip(samples, called, strict=True)], (), None)
+        rows = [_doubles(read_rows(one, name, stay=True)) for one, name in zip(samples, called, strict=True)]
+        return _Samples(rows, (), None)
     if kernel.columns not in (None, 1):
         raise ValueError(
             f"axis={axis!r} makes every column a sample of numbers, but kernel {kernel.name!r} takes rows of "
@@ -298,7 +304,7 @@ def _read_samples(samples: Sequence[Any], axis: int | None, kernel: Kernel) -> _
         found = " and ".join(str(list(names)) for names in named)
         raise ValueError(f"axis={axis} pairs column with column, but these are named {found}: put them in one order")
     shape = tuple(read[0].values.shape[1:])
-    rows = [values.reshape(len(values), -1) if shape else values for values, _ in read]
+    rows = [_doubles(values.reshape(len(values), -1) if shape else values) for values, _ in read]
     return _Samples(rows, shape, next(iter(named), None))
 
 

@@ -119,6 +119,12 @@ class Kernel:
         except ValueError:  # a builtin without a signature: its first call shows whether it suits
             pass
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Send a named kernel by its name: its forms cannot be pickled, and are found by identity."""
+        from outvote.kernels.registry import KERNELS, kernel_of
+
+        return (kernel_of, (self.name,)) if KERNELS.get(self.name) is self else super().__reduce_ex__(protocol)
+
     def check(self, samples: Sequence[NDArray[Any]]) -> None:
         """Refuse samples whose number or shape does not suit the kernel."""
         if len(samples) != len(self.degrees):

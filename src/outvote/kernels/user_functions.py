@@ -84,7 +84,7 @@ def _probe_tuples(degrees: tuple[int, ...], samples: Sequence[NDArray[Any]]) -> 
 
 
 def _values(function: ArrayFunction, slots: Sequence[Stack]) -> Values:
-    array = function(slots)
+    array = function([slot.copy() for slot in slots])  # which it may overwrite
     function.refuse_nan(array)
     return array.astype(np.float64, copy=False)
 
@@ -107,7 +107,7 @@ def _by_row(function: Callable[..., Any], name: str) -> Callable[..., NDArray[An
 def _takes_arrays(function: Callable[..., Any], probes: Sequence[Stack], expected: Values) -> bool:
     try:
         with np.errstate(all="ignore"):
-            values = np.asarray(function(*probes))
+            values = np.asarray(function(*(slot.copy() for slot in probes)))
     except Exception:  # a function of single rows may raise anything on arrays
         return False
     return values.shape == expected.shape and _equal(values, expected)

@@ -32,6 +32,8 @@ from outvote.tables.gathered import Part, codes_of
 
 #: Rows read at once.
 _CHUNK = 2**20
+#: A name for any column: polars reads some that users give as regular expressions.
+_ANY = "column"
 
 
 def frame_engine(source: Any, row_id: str | None) -> Engine:
@@ -124,7 +126,7 @@ class EagerEngine(Engine):
     def _ids(self, low: int, n_rows: int) -> NDArray[np.int64]:
         if self._row_id is None:
             return np.arange(low, low + n_rows)
-        column = self._frame[self._row_id][low : low + n_rows]
+        column = self._frame[self._row_id][low : low + n_rows].alias(_ANY)
         if column.is_null().any():
             refuse_null_id(self._row_id)
         ids: NDArray[Any] = column.to_numpy()
@@ -234,6 +236,7 @@ def numbers_of(column: Any) -> NDArray[np.float64]:
     """Return a narwhals series as floats, NULL as NaN."""
     import narwhals as nw
 
+    column = column.alias(_ANY)
     values = None if column.is_null().any() else column.to_numpy()
     if values is None or values.dtype.kind not in "fiub":
         values = column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
@@ -244,6 +247,7 @@ def labels_of(column: Any, name: str) -> NDArray[Any]:
     """Return a narwhals series of labels as an array; text, dates and the like become Python objects."""
     import narwhals as nw
 
+    column = column.alias(_ANY)
     if column.is_null().any():
         refuse_null_key(name)
     if column.dtype.is_numeric() or column.dtype == nw.Boolean:
