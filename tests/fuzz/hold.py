@@ -46,8 +46,8 @@ def in_range(found, x):
     if has_bounds(found):  # then it is the middle of the interval
         return
     if len(values) and np.isfinite(centre).all():
-        wide = width(found)  # it is the middle of this, mostly, to rounding
-        rounding = 1e-9 * max(np.abs(values).max(), wide if math.isfinite(wide) else 0.0)
+        # It is the middle of the interval, mostly, to rounding.
+        rounding = 1e-9 * np.abs(np.r_[values, finite(found.interval.low), finite(found.interval.high)]).max()
         low, high = values.min() - rounding, values.max() + rounding
         check(((low <= centre) & (centre <= high)).all(), f"{centre} is not between {values.min()} and {values.max()}")
 
