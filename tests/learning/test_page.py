@@ -24,7 +24,7 @@ def test_the_script_rewrites_the_tables_and_nothing_else(table, tmp_path, monkey
     for module in (table, sys.modules["benchmarks.learning_sets"]):
         monkeypatch.setattr(module, "SETS", few)
         monkeypatch.setattr(module, "ATTACKS", {name: table.ATTACKS[name] for name in ("clean", "wrong units")})
-    monkeypatch.setattr(table, "TREE_ATTACKS", ("clean",))
+    monkeypatch.setattr(table, "MODEL_ATTACKS", ("clean",))
     monkeypatch.setattr(table, "N_SPLITS", 1)
     monkeypatch.setattr(table, "measured", lambda name, attack, fit, n, rare=False: {
         "score": [0.5], "log loss": [0.3], "balanced": [0.5]})  # fmt: skip

@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import outvote as ov
+from outvote.learning import RobustnessWarning
 
 
 @parametrize_with_checks(
@@ -59,6 +60,43 @@ def test_nothing_is_left_out_of_clean_rows_or_if_nothing_is_declared():
     assert ov.RobustFit(LogisticRegression(), contamination=0).fit(x, right).support_.all()
     y = x @ [1.0, 2.0, 3.0] + np.random.default_rng(0).normal(size=500)
     assert ov.RobustFit(DecisionTreeRegressor(random_state=0), random_state=0).fit(x, y).support_.all()
+
+
+def test_contradicted_rows_stay_if_they_are_few_or_if_the_models_err_too_often():
+    x, _, right = flipped()
+    few = np.where(np.arange(500) < 10, 1 - right, right)
+    assert ov.RobustFit(LogisticRegression(), contamination=0.1, random_state=0).fit(x, few).support_.all()
+    declared = ov.RobustFit(LogisticRegression(), contamination=0.02, random_state=0).fit(x, few)
+    assert (~declared.support_[:10]).sum() >= 8
+    noisy = np.where(np.random.default_rng(1).random(500) < 0.25, 1 - right, right)
+    assert ov.RobustFit(LogisticRegression(), contamination=0.1, random_state=0).fit(x, noisy).support_.all()
+
+
+def test_a_class_none_of_whose_rows_holds_up_is_kept_with_a_warning():
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=(400, 3)), np.where(np.arange(400) < 20, "rare", "usual")
+    x[:20] += 300
+    with pytest.warns(RobustnessWarning, match="no row of class 'rare' is trusted.*They are kept"):
+        robust = ov.RobustFit(LogisticRegression(), contamination=0.1, random_state=0).fit(x, labels)
+    assert robust.support_.all()
+    assert robust.predict_proba(x).shape == (400, 2)
+    assert robust.score(x, labels) == 1.0
+
+
+def test_at_most_half_of_a_class_is_contradicted():
+    x, y, _ = flipped()
+    labels = np.where(np.arange(500) < 40, 2, y)  # a class of its own, without a pattern
+    robust = ov.RobustFit(DecisionTreeClassifier(max_depth=4, random_state=0), random_state=0).fit(x, labels)
+    assert robust.support_[:40].sum() >= 20
+    assert robust.predict_proba(x).shape == (500, 3)
+
+
+def test_the_same_seed_leaves_out_the_same_rows():
+    x, y, _ = flipped()
+    first, again = (ov.RobustFit(DecisionTreeClassifier(random_state=0), random_state=3).fit(x, y) for _ in range(2))
+    assert np.array_equal(first.support_, again.support_)
+    assert np.array_equal(first.outlier_scores_, again.outlier_scores_)
+    assert np.array_equal(first.predict(x), again.predict(x))
 
 
 def test_wrong_numbers_and_rows_far_out_are_left_out():

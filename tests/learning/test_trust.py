@@ -40,19 +40,24 @@ def test_nothing_is_left_out_of_clean_rows_and_the_fit_is_the_plain_one():
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("seed", range(3))
-def test_a_finish_never_ends_worse_by_the_vote_than_what_the_descent_found(learner, seed):
+def test_a_finish_never_ends_worse_by_the_vote_than_what_the_descent_found(learner, seed, monkeypatch):
     x, y = noisy_rows(seed=seed)
     y = for_learner(learner, y)
     x[:24], y[:24] = [-20 * x[:24] - 10, -3 * x[:24], x[:24]][seed], y.max() + y.min() - y[:24]
+    risks = []
+    voted_risk = Fit._voted_risk
+    monkeypatch.setattr(Fit, "_voted_risk", lambda self, *given: risks.append(voted_risk(self, *given)) or risks[-1])
     under_way = Fit.begin(learner(contamination=0.08, random_state=seed), x, y)
     found = under_way.descent.run()
     refit = under_way.refit(found)
     under_way.finish(found, None if refit is None else refit.run())
-    neutral, before, after = (
-        under_way.problem.median_risk(theta, np.random.default_rng(9))
-        for theta in (under_way.zero, found.theta, under_way.learner._theta)
-    )
-    assert after <= before + 1.1 * max((neutral - before) / 4, before / 5)
+    neutral, before, after = risks  # of the same blocks: no parameter, that of the descent, and the finish
+    stands = not np.array_equal(under_way.learner._theta, found.theta)
+    assert stands == (after <= before + max((neutral - before) / 4, before / 5))
+    monkeypatch.undo()
+    thetas = found.theta, under_way.learner._theta
+    before, after = (under_way.problem.median_risk(theta, np.random.default_rng(9)) for theta in thetas)
+    assert after <= before + 1.1 * max((neutral - before) / 4, before / 5)  # nor by other blocks
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -175,6 +180,14 @@ def test_losses_that_contradict_a_row():
     assert worst(losses, losses > 0, -1).sum() == 0
 
 
+@pytest.mark.parametrize(("n_wrong", "size", "n_left_out"), [(2, 9.0, 0), (4, 9.0, 4), (2, 40.0, 2), (0, 0.0, 0)])
+def test_few_far_losses_are_trusted_unless_they_are_too_far(n_wrong, size, n_left_out):
+    losses = np.abs(np.random.default_rng(0).normal(size=100))
+    losses[:n_wrong] = size
+    kept = trusted_by_loss(losses, np.zeros(100), 10)
+    assert (~kept).sum() == (~kept[:n_wrong]).sum() == n_left_out
+
+
 def test_copies_share_a_fold_and_a_judge_of_one_class_knows_no_other():
     x, y = noisy_rows(60)
     codes = (y > 0).astype(int)
@@ -195,6 +208,9 @@ def test_contradicted_rows_are_left_out_only_if_there_are_more_than_expected():
     flipped[:8] = flipped[:8, ::-1]
     assert (~trusted_by_chances(flipped, codes, scores, far, most)).nonzero()[0].tolist() == list(range(8))
     assert (~trusted_by_chances(flipped, codes, scores, far, np.array([3, 3, 10]))).sum() == 3
+    few = sure.copy()
+    few[:3] = few[:3, ::-1]
+    assert trusted_by_chances(few, codes, scores, far, most).all()  # of ten rows that may be corrupt
     vague = np.where(codes[:, None] == np.arange(2), 0.92, 0.08)
     vague[:8] = vague[:8, ::-1]
     assert trusted_by_chances(vague, codes, scores, far, most).all()

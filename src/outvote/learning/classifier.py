@@ -168,7 +168,8 @@ class RobustClassifier(ClassifierMixin, RobustLearner):  # type: ignore[misc]
         codes = self._codes(fit.task.targets)
         gone = np.setdiff1d(codes, codes[fit.trusted])
         if len(gone):
-            warn_of_lost_class(self.classes_[gone[0]])
+            then = "The fit is that of the vote alone, and may ignore the class. blocks='class' keeps it"
+            warn_of_lost_class(self.classes_[gone[0]], then)
         return not len(gone) and len(np.unique(codes[fit.trusted])) == len(self.classes_)
 
     def _codes(self, targets: Array) -> Array:

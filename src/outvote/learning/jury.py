@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from outvote.learning.arrays import Array, slices
-from outvote.learning.trust import TOO_FAR, far_scores, standardised, worst
+from outvote.learning.trust import FEWEST, TOO_FAR, far_scores, standardised, worst
 
 #: Another class must be this many times as likely as a row's own for the others to contradict the row.
 _ODDS = 9.0
@@ -136,7 +136,8 @@ def trusted_by_chances(chances: Array, codes: Array, scores: Array, far: Array, 
 
     A row is contradicted if another class is `_ODDS` times as likely as its own, and its own less likely than a guess
     and than the share of the class. Such rows are left out only if there are twice as many as the probabilities expect,
-    and if they are a good part of all errors: where classes overlap there are errors as well.
+    if they are a good part of all errors, since where classes overlap there are errors as well, and if they are a third
+    of the rows that may be corrupt: where classes hardly overlap a few hard rows are contradicted.
     """
     out = far & ((chances.argmax(axis=1) != codes) | (scores > TOO_FAR))
     voting, n_classes = ~out, chances.shape[1]
@@ -146,7 +147,7 @@ def trusted_by_chances(chances: Array, codes: Array, scores: Array, far: Array, 
     odd = (top[:, None] >= _ODDS * chances) & (chances < limit)
     expected = float((chances * odd)[voting].sum())
     errors = int((voting & (chances.argmax(axis=1) != codes)).sum())
-    if bad.sum() < max(_EXCESS * expected, _OF_ERRORS * errors):
+    if bad.sum() < max(_EXCESS * expected, _OF_ERRORS * errors, FEWEST * most[-1]):
         return voting
     left = np.append(most[:-1], most[-1] - out.sum())
     return voting & ~worst_in_classes(own_losses(chances, codes), bad, codes, left)

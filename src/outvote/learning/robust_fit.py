@@ -20,14 +20,16 @@ from outvote.contamination import Contamination
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.risk import certify_risk
 from outvote.learning.arrays import Array
+from outvote.learning.jury import worst_in_classes
 from outvote.learning.labels import known_labels
-from outvote.learning.trust import TOO_FAR, contradicted_losses, far_scores, worst
+from outvote.learning.robustness_warnings import warn_of_lost_class
+from outvote.learning.trust import FEWEST, TOO_FAR, contradicted_losses, far_scores, worst
 
 #: How often the rows are put into folds, and how many folds there are.
 _N_DEALS, _N_FOLDS = 3, 3
-#: Contradicted rows are left out if there are this many times as many as the probabilities expect. Those of forests
-#: and boosting expect too many.
-_EXCESS = 0.75
+#: Contradicted rows of classes stay if the models err more than this many times as often as rows may be corrupt: then
+#: most errors are their own.
+_OWN_ERRORS = 2
 #: Numbers are left out if that lowers the out-of-fold loss of the other rows by this share.
 _GAIN = 0.15
 
@@ -46,8 +48,8 @@ class RobustFit(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Fit any classifier or regressor of scikit-learn to the rows that hold up.
 
     Models of parts of the rows predict the others, several times. Rows that most of these models contradict are left
-    out, and rows that lie far out in their columns; then the model is fitted to the rest. Nothing is left out if no
-    more rows are contradicted than chance explains.
+    out, and rows that lie far out in their columns; then the model is fitted to the rest. Contradicted rows stay if
+    they are few, or if the models err too often: hard rows are contradicted as well.
 
     Parameters
     ----------
@@ -243,16 +245,24 @@ class _Trial:
     def verdict(self) -> tuple[Array, Array]:
         """Return the rows that hold up, and how suspect all are."""
         scores = self._far_scores()
-        out = worst(scores, scores > TOO_FAR, self.n_corrupt)
+        out = self._without_whole_classes(worst(scores, scores > TOO_FAR, self.n_corrupt))
         deals = self._deals(~out, _N_DEALS)
         judged = [self._contradicted(outcome) for outcome in deals]
         losses = np.median([losses for losses, _ in judged], axis=0)
         share = np.mean([wrong for _, wrong in judged], axis=0)
-        left = self.n_corrupt - int(out.sum())
-        wrong = worst(losses + share, ~out & (2 * share > 1), left)
+        wrong = ~out & (2 * share > 1)
         ranks = np.argsort(np.argsort(losses, kind="stable"), kind="stable") / len(losses)
         suspect = share + ranks + np.where(out, 2.0, 0.0)
         return ~out & ~self._confirmed(deals, losses, wrong, out), suspect
+
+    def _without_whole_classes(self, out: Array) -> Array:
+        """Take back the rows of a class that would be left out altogether, and warn."""
+        if not self._n_classes:
+            return out
+        lost = np.setdiff1d(self.targets, self.targets[~out])
+        for label in self.own.classes_[lost]:
+            warn_of_lost_class(label, "They are kept")
+        return out & ~np.isin(self.targets, lost)
 
     def _far_scores(self) -> Array:
         """Return how far out the rows lie, 0 where the columns are not numbers."""
@@ -324,22 +334,24 @@ class _Trial:
     def _confirmed(self, deals: list[Array], losses: Array, wrong: Array, out: Array) -> Array:
         """Return which contradicted rows are left out: none, unless that is more than leaving out hard rows.
 
-        Classes: there must be more of them than the probabilities expect. Numbers: models of the other rows must
-        predict these better; they judge again.
+        Classes: there must be enough of them to matter, and not too many errors; at most half of a class is left out.
+        Numbers: models of the other rows must predict these better; they judge again.
         """
-        none = np.zeros(len(wrong), dtype=bool)
-        if not wrong.any():
-            return none
+        none, left = np.zeros(len(wrong), dtype=bool), self.n_corrupt - int(out.sum())
         if self._judges_chances:
             chances = np.mean(deals, axis=0)
-            top = np.where(chances >= self._usual(chances), chances, -1.0).max(axis=1, keepdims=True)
-            odd = (chances < top) & (top > 0)  # classes that would be contradicted here
-            return wrong if wrong.sum() >= _EXCESS * (chances * odd)[~out].sum() else none
+            errors = int((~out & (chances.argmax(axis=1) != self.targets)).sum())
+            if wrong.sum() < FEWEST * self.n_corrupt or errors > _OWN_ERRORS * left:
+                return none
+            return worst_in_classes(losses, wrong, self.targets, np.append(np.bincount(self.targets) // 2, left))
+        wrong = worst(losses, wrong, left)
+        if not wrong.any():
+            return none
         rest = ~out & ~wrong
         after, again = self._contradicted(self._deals(rest, 1)[0])
         if np.square(after[rest]).mean() > (1 - _GAIN) * np.square(losses[rest]).mean():
             return none
-        return worst(after, again & ~out, self.n_corrupt - int(out.sum()))
+        return worst(after, again & ~out, left)
 
 
 def _fitted(estimator: Any, X: Any, y: Any, rows: Array, params: Any) -> Any:

@@ -86,12 +86,9 @@ def warn_of_small_classes(n_corrupt: int, targets: Array, classes: Array, remedy
         )
 
 
-def warn_of_lost_class(label: object) -> None:
-    """Warn of a class none of whose rows is trusted."""
-    _warn(
-        f"no row of class {label!r} is trusted: all lie far out, or the other rows contradict them. The fit is that of "
-        "the vote alone, and may ignore the class. blocks='class' keeps it"
-    )
+def warn_of_lost_class(label: object, then: str) -> None:
+    """Warn of a class none of whose rows is trusted, and say what happens then."""
+    _warn(f"no row of class {label!r} is trusted: all lie far out, or the other rows contradict them. {then}")
 
 
 def most_copies(x: Array, targets: Array) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from outvote.learning.arrays import Array, slices
 FAR = 3.2, 1.6
 #: A row that is this many times as far out is left out whatever the others say of it.
 TOO_FAR = 3.0
+#: Contradicted rows are left out if they are at least this share of the rows that may be corrupt: hard rows are
+#: contradicted as well, and few wrong rows that do not lie far out cost a plain fit little.
+FEWEST = 1 / 3
 #: A row must come this often to be looked at as copies, and this many times as often as any other row.
 _FEWEST_COPIES, _TIMES = 5, 3
 #: How often residuals are judged and the worst of them left out.
@@ -114,12 +118,31 @@ def far_scores(x: Array, targets: Array, rows: Array, n_corrupt: int) -> Array:
     return scores
 
 
-def contradicted_losses(losses: Array, n_corrupt: int) -> Array:
-    """Return which rows have losses far above all others, at most `n_corrupt` rows.
+def far_loss(kept: Any, where: Any = np.where) -> Any:
+    """Return the loss beyond which a row is far: the median times the fourth power of upper quartile/median.
 
-    A loss is far if it is above the median times the fourth power of upper quartile/median, both without the
-    `n_corrupt` largest losses: four to five standard deviations of a normal residual. This is the rule of
-    `outvote.torch.trusted_rows` with ``above="far"``.
+    For residuals and their squares: four to five standard deviations of a normal residual. If half of the losses are 0,
+    they have no scale, and the limit is 0.
+
+    Parameters
+    ----------
+    kept : ndarray or Tensor
+        Sorted losses, without as many of the largest as may be corrupt.
+    where : callable
+        `numpy.where`, or that of the tensors.
+
+    Examples
+    --------
+    >>> float(far_loss(np.array([1.0, 1.0, 2.0, 4.0])))
+    32.0
+    """
+    middle, upper = kept[len(kept) // 2], kept[3 * len(kept) // 4]
+    with np.errstate(all="ignore"):
+        return where((middle > 0) & (upper < np.inf), middle * (upper / middle) ** 4, 0.0)
+
+
+def contradicted_losses(losses: Array, n_corrupt: int, times: float = 1.0) -> Array:
+    """Return which rows have losses far above all others (`times` as far), at most `n_corrupt` rows.
 
     Examples
     --------
@@ -128,20 +151,22 @@ def contradicted_losses(losses: Array, n_corrupt: int) -> Array:
     """
     losses = np.where(np.isnan(losses), np.inf, losses)
     kept = np.sort(losses)[: len(losses) - n_corrupt]
-    middle, upper = kept[len(kept) // 2], kept[3 * len(kept) // 4]
-    limit = middle * (upper / middle) ** 4 if middle > 0 and np.isfinite(upper) else 0.0
-    return worst(losses, losses > max(limit, kept[-1]), n_corrupt)
+    return worst(losses, losses > max(times * far_loss(kept), kept[-1]), n_corrupt)
 
 
 def trusted_by_loss(losses: Array, scores: Array, n_corrupt: int) -> Array:
     """Return the rows to trust, given their losses and how far out they lie; at most `n_corrupt` are not trusted.
 
-    A row far out is trusted if its loss does not contradict it, unless it is too far.
+    A row far out is trusted if its loss does not contradict it, unless it is too far. Of the others, those with losses
+    too far are left out, and those with far losses if there are enough of them.
     """
     wrong = contradicted_losses(losses, n_corrupt)
     far = worst(scores, scores > 1, n_corrupt)
     out = far & (wrong | (scores > TOO_FAR))
-    return ~out & ~worst(losses, wrong & ~out, n_corrupt - int(out.sum()))
+    rest = worst(losses, wrong & ~out, n_corrupt - int(out.sum()))
+    if rest.sum() < FEWEST * n_corrupt:
+        rest &= contradicted_losses(losses, n_corrupt, TOO_FAR)
+    return ~out & ~rest
 
 
 def trusted_numbers(x: Array, targets: Array, voted: Array, rows: Array, counts: tuple[int, int]) -> Array:

@@ -185,15 +185,13 @@ def trusted_rows(losses: Tensor, contamination: Any, *, above: Any) -> Tensor:
     finite = torch.isfinite(values)
     values = torch.where(finite, values, math.inf)
     kept = values.sort().values[: n_rows - Contamination.of(contamination).rounded_down((n_rows,))[0]]
-    limit = _far(kept) if far else torch.full_like(kept[-1], float(above))
+    if far:
+        from outvote.learning.trust import far_loss  # learners load scikit-learn, which the other losses do without
+
+        limit = far_loss(kept, torch.where)
+    else:
+        limit = torch.full_like(kept[-1], float(above))
     return finite & (values <= torch.maximum(kept[-1], limit))
-
-
-def _far(kept: Tensor) -> Tensor:
-    """Return the median times (upper quartile/median)⁴ of sorted losses; powers of the losses select the same rows."""
-    middle, upper = kept[len(kept) // 2], kept[3 * len(kept) // 4]
-    # If half of the losses are 0 (a hinge loss), they have no scale, and all rows that may be corrupt are left out.
-    return torch.where((middle > 0) & torch.isfinite(upper), middle * (upper / middle) ** 4, 0.0)
 
 
 class _Counting(nn.Module):  # type: ignore[misc]
