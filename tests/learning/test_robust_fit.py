@@ -76,7 +76,7 @@ def test_a_class_none_of_whose_rows_holds_up_is_kept_with_a_warning():
     rng = np.random.default_rng(0)
     x, labels = rng.normal(size=(400, 3)), np.where(np.arange(400) < 20, "rare", "usual")
     x[:20] += 300
-    with pytest.warns(RobustnessWarning, match="no row of class 'rare' is trusted.*They are kept"):
+    with pytest.warns(RobustnessWarning, match="no row of class .*rare.* is trusted.*They are kept"):
         robust = ov.RobustFit(LogisticRegression(), contamination=0.1, random_state=0).fit(x, labels)
     assert robust.support_.all()
     assert robust.predict_proba(x).shape == (400, 2)

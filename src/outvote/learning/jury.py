@@ -14,7 +14,8 @@ _ODDS = 9.0
 _EXCESS = 2.0
 #: ... and if they are at least this share of all errors.
 _OF_ERRORS = 0.4
-_N_FOLDS = 5
+#: Folds in which all rows are judged, and fewer if only a part of many rows is.
+_N_FOLDS, _N_FOLDS_OF_PART = 5, 3
 _N_ROUNDS = 2
 #: Rows whose probabilities are computed at once.
 _AT_ONCE = 2**14
@@ -35,11 +36,21 @@ class Jury:
         Draws the folds.
     each : bool
         Whether the limit of each class bounds its corrupt rows.
+    n_folds : int
+        How many folds there are.
     """
 
     def __init__(
-        self, x: Array, codes: Array, scores: Array, most: Array, rng: np.random.Generator, each: bool = False
+        self,
+        x: Array,
+        codes: Array,
+        scores: Array,
+        most: Array,
+        rng: np.random.Generator,
+        each: bool = False,
+        n_folds: int = _N_FOLDS,
     ):
+        self.n_folds = n_folds
         self.x, self.codes, self.scores, self.most, self.rng = x, codes, scores, most, rng
         self.n_classes = len(most) - 1
         weights = np.random.default_rng(0).standard_normal(x.shape[1])
@@ -63,10 +74,10 @@ class Jury:
         order = self.rng.permutation(len(self._class_of_kind))
         order = order[np.argsort(self._class_of_kind[order], kind="stable")]
         fold = np.empty(len(order), dtype=np.int64)
-        fold[order] = np.arange(len(order)) % _N_FOLDS
+        fold[order] = np.arange(len(order)) % self.n_folds
         fold = fold[self._kind]
         found = np.empty((len(self.x), self.n_classes))
-        for number in range(_N_FOLDS):
+        for number in range(self.n_folds):
             asked = fold == number
             judge = Judge(self.x, self.codes, np.flatnonzero(kept & ~asked), self.n_classes)
             found[asked] = judge.probabilities(self.x[asked])
@@ -132,21 +143,23 @@ def far_in_classes(scores: Array, codes: Array, most: Array, each: bool) -> Arra
 
 
 def trusted_by_chances(chances: Array, codes: Array, scores: Array, far: Array, most: Array) -> Array:
-    """Return the rows to trust: rows far out that the others disagree with, or too far, are not; nor contradicted ones.
+    """Return the rows to trust: all but rows too far out, those far out with odds against them, and contradicted ones.
 
-    A row is contradicted if another class is `_ODDS` times as likely as its own, and its own less likely than a guess
-    and than the share of the class. Such rows are left out only if there are twice as many as the probabilities expect,
-    if they are a good part of all errors, since where classes overlap there are errors as well, and if they are a third
-    of the rows that may be corrupt: where classes hardly overlap a few hard rows are contradicted.
+    Odds are against a row if another class is `_ODDS` times as likely as its own. It is contradicted if its own class
+    is also less likely than a guess and than the share of the class. Contradicted rows are left out only if there are
+    twice as many as the probabilities expect, if they are a good part of all errors, since classes that overlap have
+    errors as well, and if they are a third of the rows that may be corrupt: where classes hardly overlap, a few hard
+    rows are contradicted.
     """
-    out = far & ((chances.argmax(axis=1) != codes) | (scores > TOO_FAR))
-    voting, n_classes = ~out, chances.shape[1]
-    limit = np.minimum(np.bincount(codes[voting], minlength=n_classes) / max(1, voting.sum()), 1 / n_classes)
+    n_classes, wrong = chances.shape[1], chances.argmax(axis=1) != codes
     own, top = chances[np.arange(len(codes)), codes], chances.max(axis=1)
+    out = far & ((top >= _ODDS * own) | (scores > TOO_FAR))
+    voting = ~out
+    limit = np.minimum(np.bincount(codes[voting], minlength=n_classes) / max(1, voting.sum()), 1 / n_classes)
     bad = voting & (top >= _ODDS * own) & (own < limit[codes])
     odd = (top[:, None] >= _ODDS * chances) & (chances < limit)
     expected = float((chances * odd)[voting].sum())
-    errors = int((voting & (chances.argmax(axis=1) != codes)).sum())
+    errors = int((voting & wrong).sum())
     if bad.sum() < max(_EXCESS * expected, _OF_ERRORS * errors, FEWEST * most[-1]):
         return voting
     left = np.append(most[:-1], most[-1] - out.sum())
@@ -181,7 +194,8 @@ def trusted_classes(
         Whether the limit of each class bounds its corrupt rows.
     """
     scores = far_scores(x, codes, rows, int(most[1][-1]))
-    jury = Jury(x[rows], codes[rows], scores[rows], most[1], rng, each)
+    n_folds = _N_FOLDS if len(rows) == len(x) else _N_FOLDS_OF_PART
+    jury = Jury(x[rows], codes[rows], scores[rows], most[1], rng, each, n_folds)
     starts = [jury.without_worst(losses) for losses in (jury.plain_losses(~jury.far), voted[rows])]
     for _ in range(_N_ROUNDS):  # starts that come to trust the same rows go on as one
         found = [jury.judge(start) for start in starts]
