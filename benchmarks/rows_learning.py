@@ -120,7 +120,7 @@ def rows(quick: bool) -> list[Row]:
     return [
         Row(f"ranking epoch, {wide_rows}, hinge, median block", "X @ w", 1.2,
             alone(wide_epoch), alone(read_wide)),
-        Row(f"ranking epoch, {wide_rows}, hinge, median block, all threads", "X @ w", None, wide_epoch, read_wide),
+        Row(f"ranking epoch, {wide_rows}, hinge, median block, all threads", "X @ w", 1.2, wide_epoch, read_wide),
         Row(f"ranking epoch, {wide_rows}, logistic, middle quarter", "X @ w", None,
             alone(later(lambda: ranking(wide, 784, 49, "float32", middle="auto"))), alone(read_wide)),
         Row(f"ranking epoch, {long_rows}, hinge, median block", "X @ w", 2.5,
