@@ -139,7 +139,7 @@ comparison: $(VENV)/.dev ## Write docs/comparison.md (nine estimators, five dist
 	$(BIN)/python benchmarks/premise.py
 
 .PHONY: learning
-learning: $(VENV)/.bench ## Measure learners on nine data sets under eight kinds of corruption, for docs/learning.md (what is measured is kept).
+learning: $(VENV)/.bench ## Measure learners on ten data sets under eight kinds of corruption, for docs/learning.md (what is measured is kept).
 	$(BIN)/python -m benchmarks.learning_table
 
 .PHONY: figure

@@ -47,8 +47,6 @@ DECLARED, CORRUPT, N_SPLITS, N_MODEL_SPLITS = 0.1, 0.08, 20, 5
 OURS, BEFORE = "outvote", "outvote before"
 #: The corruption that other models are measured under, in fewer splits: their fits take far longer.
 MODEL_ATTACKS = ("clean", "label flips", "wrong units")
-#: Sets that they are not fitted to: boosting ten classes takes as long as all other sets together.
-SLOW = ("digits",)
 Scores = dict[str, list[float]]
 
 
@@ -223,7 +221,7 @@ def measure(results: Results, held_out: bool | None, only: str = "", with_models
                         results.measure(name, attack, way, fit, N_SPLITS)
                     if way in ("plain", OURS) and classes and len(np.unique(loaded(name)[1])) == 2:
                         results.measure(name, "clean", way, fit, N_SPLITS, rare=True)
-            for way, fit in models(classes).items() if with_models and not only and name not in SLOW else ():
+            for way, fit in models(classes).items() if with_models and not only else ():
                 for attack in MODEL_ATTACKS:
                     results.measure(name, attack, way, fit, N_MODEL_SPLITS)
 
@@ -265,16 +263,15 @@ def model_table(results: Results) -> list[str]:
     lines = [line(["data", "corruption", *ways]), line(["---"] * (len(ways) + 2))]
     for classes in (True, False):
         for held_out in (False, True):
-            sets = [name for name in names(classes, held_out) if name not in SLOW]
+            sets = names(classes, held_out)
             what = f"{'accuracy' if classes else 'R²'}, {len(sets)} sets{', held out' * held_out}"
             for attack in MODEL_ATTACKS:
                 means = [float(np.mean([results.mean(name, attack, way) for name in sets])) for way in ways]
                 lines.append(line([what, attack, *map(text, means)]))
-    every = [name for name in SETS if name not in SLOW]
     for attack in MODEL_ATTACKS:
-        found = [np.mean([results.mean(name, attack, way) for name in every]) for way in ways]
+        found = [np.mean([results.mean(name, attack, way) for name in SETS]) for way in ways]
         gains = [cell for at in range(0, len(ways), 2) for cell in ("", f"{found[at + 1] - found[at]:+.3f}")]
-        lines.append(line([f"*RobustFit minus the model, {len(every)} sets*", attack, *gains]))
+        lines.append(line([f"*RobustFit minus the model, {len(SETS)} sets*", attack, *gains]))
     return lines
 
 
