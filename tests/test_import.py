@@ -1,5 +1,6 @@
 """Importing outvote is quick, and every public name resolves."""
 
+import inspect
 import json
 import subprocess
 import sys
@@ -73,7 +74,7 @@ def test_public_names_are_the_objects_of_their_modules():
     from outvote.contamination import Contamination
     from outvote.estimate.mean import mean
 
-    assert outvote.mean is mean
+    assert inspect.unwrap(outvote.mean) is mean  # the wrapper names the nearest argument
     assert outvote.Contamination is Contamination
     assert outvote.contamination.Contamination is Contamination
     assert outvote.paper.__name__ == "outvote.paper"

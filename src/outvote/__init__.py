@@ -7,6 +7,7 @@ Start with `mean(x)`, `describe(frame)`, `difference(a, b)` and `tolerance(a, b)
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0.dev0"
@@ -53,6 +54,36 @@ _HOMES = {
 }
 _MODULES = ("certificate", "contamination", "datasets", "kernels", "learning", "metrics", "paper", "plotting")
 _OPTIONAL = ("torch",)  # modules that need an extra: available by name, but not part of `from outvote import *`
+
+#: Functions that name the nearest argument when they are called with one that they do not have.
+_HINTING = (
+    "certify_risk",
+    "difference",
+    "mean",
+    "mmd",
+    "plan_blocks",
+    "quantile",
+    "quantile_difference",
+    "rows_needed",
+    "suspects",
+    "tolerance",
+    "u_statistic",
+)
+#: Names that people look for here, and the modules that have them.
+_ELSEWHERE = {
+    "metrics": (
+        "robust_scorer",
+        "robust_accuracy",
+        "robust_auc",
+        "robust_concordance",
+        "robust_log_loss",
+        "robust_mean_absolute_error",
+        "robust_mean_squared_error",
+    ),
+    "certificate": ("radius", "sigma_bounds"),
+    "paper": ("bound", "constants"),
+    "torch": ("MedianBlockLoss", "MedianBlockPairLoss", "median_block_loss", "trusted_rows"),
+}
 
 __all__ = [
     "BlockPlan",
@@ -147,11 +178,19 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(importlib.import_module(f"outvote.{_HOMES[name]}"), name)
+        if name in _HINTING:
+            from outvote.data.arguments import hinting
+
+            value = hinting(value)
+            value.__module__ = "outvote"  # where pickle finds it
         globals()[name] = value
         return value
     if name in _MODULES or name in _OPTIONAL:
         return importlib.import_module(f"outvote.{name}")
-    raise AttributeError(f"module 'outvote' has no attribute {name!r}")
+    home = next((module for module, names in _ELSEWHERE.items() if name in names), None)
+    hint = "" if home is None else f": it is outvote.{home}.{name}"
+    # With these two Python's own traceback names what is spelt nearly so.
+    raise AttributeError(f"module 'outvote' has no attribute {name!r}{hint}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

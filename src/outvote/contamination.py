@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,10 @@ Amount = float | int | Fraction
 Adversary = Literal["oblivious", "adaptive"]
 Outliers = Callable[[np.random.Generator, NDArray[Any]], ArrayLike]
 """A function that takes a generator and clean rows, and returns as many corrupt rows."""
+
+
+#: A share as people write it.
+_PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%")
 
 
 class Corrupted(NamedTuple):
@@ -63,9 +68,9 @@ class Contamination:
 
     Parameters
     ----------
-    amount : float, int, Fraction or tuple of these
-        A float (or Fraction) in [0, 1/2) is a fraction ε: at most ⌈ε·n⌉ rows are corrupt, computed
-        from the decimal as written (0.29 of 100 rows is 29, 0.01 of 23 rows is 1); rounding up never makes the
+    amount : float, int, Fraction, str or tuple of these
+        A float (or Fraction) in [0, 1/2), or a text such as "1%", is a fraction ε: at most ⌈ε·n⌉ rows are corrupt,
+        computed from the decimal as written (0.29 of 100 rows is 29, 0.01 of 23 rows is 1); rounding up never makes the
         corrupt rows a majority. An int is a number of rows (n_O). A tuple gives one amount for each sample.
     adversary : {"oblivious", "adaptive"}
         *oblivious*: which rows are corrupt does not depend on their true values (corrupt rows were added, or chance
@@ -96,7 +101,7 @@ class Contamination:
         object.__setattr__(self, "amount", amounts if several else amounts[0])
 
     @classmethod
-    def of(cls, value: Contamination | Amount | Sequence[Amount]) -> Contamination:
+    def of(cls, value: Contamination | Amount | str | Sequence[Amount | str]) -> Contamination:
         """Return `value` as a Contamination."""
         if isinstance(value, Contamination):
             return value
@@ -308,9 +313,11 @@ def _checked(amount: Any) -> Amount | Growth:
     """Return an amount as a number of Python's; numpy's have limits of their own."""
     if isinstance(amount, Growth):
         return amount
+    if isinstance(amount, str) and (percent := _PERCENT.fullmatch(amount.strip())):
+        amount = float(Fraction(percent[1]) / 100)
     if isinstance(amount, (bool, np.bool_)) or not isinstance(amount, numbers.Real):
         raise TypeError(
-            f"contamination={amount!r} must be a fraction (float in [0, 0.5)), a count (int), "
+            f"contamination={amount!r} must be a fraction below 0.5 (a float, or '1%'), a count (int), "
             "or a tuple with one of these for each sample"
         )
     if isinstance(amount, numbers.Integral):
@@ -318,10 +325,12 @@ def _checked(amount: Any) -> Amount | Growth:
             raise ValueError(f"contamination={amount!r} is a negative count: the smallest is 0")
         return int(amount)
     share: Any = amount
+    if share < 0:
+        raise ValueError(f"contamination={amount!r} is negative: the smallest is 0")
     if not 0 <= share < Fraction(1, 2):
         hint = "; write a number of rows as an int" if share >= 1 else ""
         raise ValueError(
-            f"contamination={amount!r} must be a fraction in [0, 0.5): the clean rows must be in the majority{hint}"
+            f"contamination={amount!r} must be a fraction below 0.5: the clean rows must be in the majority{hint}"
         )
     return amount if isinstance(amount, Fraction) else float(str(amount))
 

@@ -208,7 +208,7 @@ def test_column_names_become_strings_and_must_be_unique():
     ],
 )
 def test_error_names_a_column_without_numbers(frame, column, what):
-    with pytest.raises(TypeError, match=f"^x has a column '{column}' of {what} values, but real numbers are needed"):
+    with pytest.raises(TypeError, match=f"^x has a column '{column}' of {what} values.*, but real numbers are needed"):
         read(frame, "x")
 
 
@@ -227,7 +227,7 @@ def test_error_names_a_column_of_mixed_objects(frame):
 
 
 def test_lazy_frames_raise():
-    with pytest.raises(TypeError, match="x is a lazy frame: collect it first"):
+    with pytest.raises(TypeError, match=r"x is lazy: use outvote\.scan\(frame\)"):
         read(pl.DataFrame({"a": [1]}).lazy(), "x")
 
 

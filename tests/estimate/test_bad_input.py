@@ -120,7 +120,9 @@ def test_none_raises(call, name):
 @everywhere
 @pytest.mark.parametrize("library", [pd, pl])
 def test_columns_of_text_raise(call, name, library):
-    with pytest.raises(TypeError, match=f"{name} has a column 'city' of .* values, but real numbers are needed"):
+    with pytest.raises(
+        TypeError, match=f"{name} has a column 'city' of .* values, 'Paris' for instance, but real numbers are needed"
+    ):
         call(library.DataFrame({"price": [1.0, 2.0], "city": ["Paris", "Rome"]}))
     with pytest.raises(TypeError, match=f"{name} has a column 'city' of .* values"):
         call(library.Series(name="city", **{"data" if library is pd else "values": ["Paris", "Rome"]}))
@@ -128,7 +130,7 @@ def test_columns_of_text_raise(call, name, library):
 
 @everywhere
 def test_lazy_frames_raise(call, name):
-    with pytest.raises(TypeError, match=f"{name} is a lazy frame: collect it first"):
+    with pytest.raises(TypeError, match=f"{name} is lazy: use outvote.scan"):
         call(pl.LazyFrame({"price": [1.0, 2.0]}))
 
 
@@ -172,7 +174,7 @@ def test_too_few_rows_for_the_degree_raise():
 @everywhere
 @pytest.mark.parametrize("amount", [-0.1, 0.5, 0.7, 1.0, float("nan"), float("inf")])
 def test_contamination_out_of_range_raises(call, name, amount):
-    with pytest.raises(ValueError, match=rf"contamination={amount!r} must be a fraction in \[0, 0\.5\)"):
+    with pytest.raises(ValueError, match=rf"contamination={amount!r} (must be a fraction below 0\.5|is negative)"):
         call(GOOD, contamination=amount)
 
 
@@ -192,7 +194,7 @@ def test_contamination_of_half_the_rows_raises(call, name, count):
 
 
 @everywhere
-@pytest.mark.parametrize("amount", ["1%", None, True, [None]])
+@pytest.mark.parametrize("amount", ["1", None, True, [None]])
 def test_contamination_of_wrong_type_raises(call, name, amount):
     with pytest.raises(TypeError, match=r"contamination=.* must be a fraction"):
         call(GOOD, contamination=amount)

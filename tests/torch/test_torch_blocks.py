@@ -136,7 +136,7 @@ def test_plan_of_given_blocks():
         ({"n_blocks": 4, "blocks": 1.5}, ValueError, "blocks=1.5 must be 'median' or a share"),
         ({"n_blocks": 4, "blocks": "middle"}, ValueError, "blocks='middle' must be 'median' or a share"),
         ({"n_blocks": 4, "blocks": True}, ValueError, "blocks=True must be 'median' or a share"),
-        ({"contamination": 0.5}, ValueError, "must be a fraction in [0, 0.5)"),
+        ({"contamination": 0.5}, ValueError, "must be a fraction below 0.5"),
         ({"contamination": (1, 2)}, ValueError, "has 2 amounts, but there is 1 sample"),
         ({"contamination": "much"}, TypeError, "contamination='much' must be a fraction"),
         (

@@ -493,7 +493,7 @@ def test_compiled_loss_follows_its_settings():
     [
         (lambda: median_block_loss(torch.ones(4, 2), n_blocks=2), ValueError, "losses has shape (4, 2): expected (4,)"),
         (lambda: median_block_loss(torch.tensor(1.0), n_blocks=2), ValueError, "losses is a scalar"),
-        (lambda: median_block_loss(3.0, n_blocks=2), TypeError, "losses=3.0 is neither a tensor nor a function"),
+        (lambda: median_block_loss(3.0, n_blocks=2), TypeError, "losses is a float, neither a tensor nor a function"),
         (
             lambda: median_block_loss(torch.ones(4), torch.ones(4), n_blocks=2),
             TypeError,
@@ -558,4 +558,33 @@ def test_compiled_loss_follows_its_settings():
 )
 def test_invalid_arguments_raise_with_a_remedy(call, error, message):
     with pytest.raises(error, match=re.escape(message)):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "told"),
+    [
+        (lambda: MedianBlockLoss(contamination=0.7), ValueError, "contamination=0.7 must be a fraction below 0.5"),
+        (lambda: MedianBlockLoss(), TypeError, "MedianBlockLoss needs contamination or n_blocks"),
+        (lambda: MedianBlockLoss(contamination=0.1, n_examples=0), ValueError, "n_examples=0 must be a number"),
+        (lambda: MedianBlockLoss(contamination=0.1).outlier_scores(), ValueError, "no examples were counted"),
+        (
+            lambda: MedianBlockLoss(contamination=0.1)(torch.ones(20, 3), torch.ones(20)),
+            TypeError,
+            r"pass one loss per row, criterion\(F.cross_entropy\(logits, y, reduction='none'\)\)",
+        ),
+        (
+            lambda: MedianBlockLoss(contamination=0.1, n_examples=10)(torch.ones(20), ids=torch.arange(20)),
+            ValueError,
+            "ids has 19: ids must be 0 to n_examples - 1, which is 9",
+        ),
+        (
+            lambda: MedianBlockLoss(contamination=1, n_examples=10)(torch.ones(3), ids=torch.tensor([-1, 0, 1])),
+            ValueError,
+            "ids has -1",
+        ),
+    ],
+)
+def test_modules_say_what_they_need(call, error, told):
+    with pytest.raises(error, match=told):
         call()

@@ -2,18 +2,70 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 import math
 import numbers
 import sys
-from collections.abc import Sequence
-from typing import Any, get_args
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ParamSpec, TypeVar, get_args
 
 import numpy as np
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: The largest number of rows or blocks; floats count every number up to here.
 MOST = 2**53
 #: Below it the logarithm of 1 - confidence has no digits left.
 _LEAST_CONFIDENCE = 1e-6
+
+
+#: What arguments are called elsewhere, and here.
+_ALIASES = {
+    "nan": "nan_policy", "epsilon": "contamination", "eps": "contamination", "seed": "rng", "random_state": "rng",
+    "level": "confidence", "alpha": "confidence", "assumption": "assume",
+}  # fmt: skip
+
+
+def hinting(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function that names the nearest argument when it is called with one that it does not have.
+
+    Examples
+    --------
+    >>> def scaled(x, factor=1):
+    ...     return factor * x
+    >>> hinting(scaled)(3, fctor=2)
+    Traceback (most recent call last):
+    TypeError: scaled() has no argument 'fctor': did you mean factor?
+    """
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            there = error.__traceback__
+            if there is not None and there.tb_next is None:  # it is about the call itself
+                _refuse_unknown(function, kwargs)
+            raise
+
+    return called
+
+
+def _refuse_unknown(function: Callable[..., Any], given: Iterable[str]) -> None:
+    """Refuse an argument that a function does not have, with the nearest one that it has."""
+    known = list(inspect.signature(function).parameters)
+    for name in given:
+        if name in known:
+            continue
+        alias = [one for one in [_ALIASES.get(name)] if one in known]
+        near = alias or difflib.get_close_matches(name, known, 1)
+        hint = f": did you mean {near[0]}?" if near else f": it takes {', '.join(known)}"
+        if name == "by":
+            hint = ": groups are those of a table, outvote.scan(frame).mean('column', by='group')"
+        raise TypeError(f"{function.__name__}() has no argument {name!r}{hint}") from None
 
 
 def check_choice(name: str, value: object, choices: object) -> None:

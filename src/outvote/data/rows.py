@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from outvote.data.missing import check_rows
 from outvote.data.tensors import is_tensor, namespace, read_tensor, to_host
 
+#: How to make numbers of text.
+_CONVERSION = ", by pandas.to_numeric(x, errors='coerce') or x.cast(polars.Float64, strict=False)"
+
 
 class Rows(NamedTuple):
     """An array of real numbers (on a device, a tensor), and the names of its columns, or None."""
@@ -127,15 +130,17 @@ def _from_frame(x: Any, name: str) -> tuple[Any, tuple[str, ...] | None]:
     except nw.exceptions.DuplicateError:
         raise ValueError(f"{name} has two columns of the same name: rename one") from None
     if isinstance(native, nw.LazyFrame):
-        raise TypeError(f"{name} is a lazy frame: collect it first")
+        raise TypeError(
+            f"{name} is lazy: use outvote.scan(frame).mean('column'), which leaves the rows there, or collect it"
+        )
     if isinstance(native, nw.Series):
-        _check_dtypes({str(native.name): native.dtype}, name)
+        _check_dtypes([native], name)
         values = native.to_numpy()
         if values.dtype.kind == "O":
             values = _floats(native, name).to_numpy()
         return values, None if native.name in (None, "") else (str(native.name),)
     if isinstance(native, nw.DataFrame):
-        _check_dtypes(dict(native.schema), name)
+        _check_dtypes(list(native.iter_columns()), name)
         # Polars 1 has no array for a frame without columns.
         table = native.to_numpy() if native.columns else np.empty(native.shape)
         if table.dtype.kind == "O":
@@ -158,7 +163,15 @@ def _floats(column: Any, name: str) -> Any:
         ) from None
 
 
-def _check_dtypes(dtypes: dict[str, Any], name: str) -> None:
-    for column, dtype in dtypes.items():
-        if not dtype.is_numeric() and type(dtype).__name__ not in ("Boolean", "Object"):
-            raise TypeError(f"{name} has a column {column!r} of {dtype} values, but real numbers are needed")
+def _check_dtypes(columns: Sequence[Any], name: str) -> None:
+    """Refuse columns that hold no numbers; show one of their values, and how to make numbers of text."""
+    for column in columns:
+        dtype = column.dtype
+        if dtype.is_numeric() or type(dtype).__name__ in ("Boolean", "Object"):
+            continue
+        which = f"{name} holds" if column.name in (None, "") else f"{name} has a column {column.name!r} of"
+        first = next(iter(column.drop_nulls().head(1).to_list()), None)
+        example = "" if first is None else f", {str(first)[:40]!r} for instance"
+        text = type(dtype).__name__ in ("String", "Categorical", "Enum")
+        advice = ": leave the column out, or convert it first" + _CONVERSION * text
+        raise TypeError(f"{which} {dtype} values{example}, but real numbers are needed{advice}")

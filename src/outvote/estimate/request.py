@@ -18,11 +18,11 @@ from outvote.blocks.choose import make_plan
 from outvote.blocks.partition import PartitionKind, Remainder, Rng, seed_of
 from outvote.blocks.plan import BlockPlan, Grid, Plan
 from outvote.contamination import Amount, Contamination
-from outvote.data.arguments import check_choice, log_delta_of, per_sample, whole_per_sample
+from outvote.data.arguments import check_choice, is_number, log_delta_of, per_sample, whole_per_sample
 from outvote.data.missing import NanPolicy, screen
 from outvote.votes import Alternative, BlockVote, Terms
 
-Allowed = Contamination | Amount | Sequence[Amount]
+Allowed = Contamination | Amount | str | Sequence[Amount | str]
 NBlocks = Literal["auto"] | int | Sequence[Any]
 #: What is known of each column of values; None where nothing is.
 Assumed = tuple[Assumption | None, ...]
@@ -94,13 +94,8 @@ class Request:
             raise ValueError("vote='evidence' has no blocks: leave out n_blocks, partition and remainder")
         most = largest_contamination(max_contamination)
         allowed = None
-        if not isinstance(contamination, str):
+        if not (isinstance(contamination, str) and contamination == "auto"):
             allowed = Contamination.of(contamination)
-        elif contamination != "auto":
-            raise TypeError(
-                f"contamination={contamination!r} must be a fraction (float in [0, 0.5)), a count (int), a tuple of "
-                "these, or 'auto'"
-            )
         elif alternative != "two-sided":
             raise ValueError(f"alternative={alternative!r} does not go with contamination='auto', which is two-sided")
         terms = Terms(log_delta_of(confidence), (allowed or most).adversary, alternative)
@@ -175,9 +170,9 @@ def largest_contamination(max_contamination: object) -> Contamination:
     if isinstance(max_contamination, Contamination):
         return max_contamination
     if isinstance(max_contamination, (bool, str, int)) or not isinstance(max_contamination, Amount):
-        raise TypeError(f"max_contamination={max_contamination!r} must be a fraction in [0, 0.5), or a Contamination")
+        raise TypeError(f"max_contamination={max_contamination!r} must be a fraction below 0.5, or a Contamination")
     if not 0 <= max_contamination < 0.5:
-        raise ValueError(f"max_contamination={max_contamination!r} must be a fraction in [0, 0.5)")
+        raise ValueError(f"max_contamination={max_contamination!r} must be a fraction below 0.5, and not negative")
     return Contamination(max_contamination)
 
 
@@ -189,8 +184,15 @@ def _number_of_blocks(given: object, k: object) -> int | None:
     return whole_per_sample("n_blocks", k, 1)[0]
 
 
+def is_pair(assume: Any) -> bool:
+    """Return whether bounds were given as two plain numbers."""
+    return isinstance(assume, (tuple, list)) and len(assume) == 2 and all(map(is_number, assume))
+
+
 def per_column(assume: Any, n_columns: int) -> Assumed:
     """Return one assumption, or None, for each column."""
+    if is_pair(assume):
+        raise TypeError(f"assume={assume!r} is a pair of numbers: did you mean outvote.Bounded{tuple(assume)!r}?")
     if not isinstance(assume, (tuple, list)):
         return (assume if assume is None else one_assumption(assume),) * n_columns
     if len(assume) != n_columns:

@@ -220,6 +220,22 @@ class RobustEstimate:
         return self.certificate.radius
 
     @property
+    def low(self) -> Number:
+        """The lower end of the interval."""
+        return self.interval.low
+
+    @property
+    def high(self) -> Number:
+        """The upper end of the interval."""
+        return self.interval.high
+
+    def __float__(self) -> float:
+        """Return the estimate, if it is a single number."""
+        if np.size(to_host(self.estimate)) != 1:
+            raise TypeError(f"there are {np.size(to_host(self.estimate))} columns, not one number: take .estimate")
+        return float(np.ravel(to_host(self.estimate))[0])
+
+    @property
     def plain(self) -> Number | tuple[Number, ...]:
         """The plain mean, which trusts every row: of the rows, or of the block values where there are blocks."""
         if self.plain_mean is not None:

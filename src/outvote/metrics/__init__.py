@@ -23,3 +23,7 @@ __all__ = [
     "robust_mean_squared_error",
     "robust_scorer",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -210,6 +210,12 @@ class _Counting(nn.Module):  # type: ignore[misc]
         n_examples: int | None = None,
     ) -> None:
         super().__init__()
+        if contamination is not None:
+            Contamination.of(contamination)  # raises an error if the amount is impossible
+        elif n_blocks is None:
+            raise TypeError(f"{type(self).__name__} needs contamination or n_blocks: contamination=0.1, for instance")
+        if n_examples is not None and (not isinstance(n_examples, numbers.Integral) or n_examples < 1):
+            raise ValueError(f"n_examples={n_examples!r} must be a number of examples: n_examples=len(dataset)")
         self.contamination, self.n_blocks, self.blocks = contamination, n_blocks, blocks
         self.generator, self.n_examples = generator, n_examples
         for name in ("dealt", "chosen"):
@@ -231,6 +237,11 @@ class _Counting(nn.Module):  # type: ignore[misc]
         a standard deviation of √(m·p·(1 - p)). Corrupt examples raise the risk of their blocks and are chosen less
         often; so are examples that are hard, or easy if most are not. An example that was in no block has score 0.
         """
+        if not self.n_examples:
+            raise ValueError(
+                f"no examples were counted: make {type(self).__name__}(…, n_examples=len(dataset)), and give the ids "
+                "of the rows with every batch, criterion(…, ids=ids)"
+            )
         share = self.chosen.sum() / self.dealt.sum().clamp(min=1)
         spread = (self.dealt * share * (1 - share)).sqrt()
         return torch.where(spread > 0, (self.dealt * share - self.chosen) / spread.clamp(min=1e-12), 0.0)
@@ -249,6 +260,11 @@ class _Counting(nn.Module):  # type: ignore[misc]
         if ids.dtype.is_floating_point or ids.dtype in (torch.bool, torch.complex64, torch.complex128):
             raise TypeError(f"ids has dtype {ids.dtype}: give the integers from 0 to n_examples - 1")
         ids = ids.to(rows.device, torch.int64)
+        if not torch.compiler.is_compiling() and ids.device.type == "cpu" and n_rows:
+            low, high = int(ids.min()), int(ids.max())  # on a GPU this would wait for the device
+            if low < 0 or high >= self.n_examples:
+                wrong = low if low < 0 else high
+                raise ValueError(f"ids has {wrong}: ids must be 0 to n_examples - 1, which is {self.n_examples - 1}")
         for counts, which in ((self.dealt, dealt), (self.chosen, rows)):
             taken = ids[which.reshape(-1)].to(counts.device)
             counts.index_add_(0, taken, torch.ones_like(taken))
@@ -408,12 +424,15 @@ def _on_rows(values: Tensor | Callable[..., Tensor], tensors: tuple[Tensor, ...]
 def _n_rows(name: str, values: Tensor | Callable[..., Tensor], tensors: tuple[Tensor, ...]) -> int:
     if isinstance(values, Tensor):
         if tensors:
-            raise TypeError(f"{name} is a tensor, which goes alone: further tensors are for a function")
+            raise TypeError(
+                f"{name} is a tensor, which goes alone: pass one loss per row, "
+                "criterion(F.cross_entropy(logits, y, reduction='none')), or a function, criterion(loss_fn, x, y)"
+            )
         if values.ndim == 0:
             raise ValueError(f"{name} is a scalar: give one for each row, as a loss with reduction='none' does")
         tensors = (values,)
     elif not callable(values):
-        raise TypeError(f"{name}={values!r} is neither a tensor nor a function")
+        raise TypeError(f"{name} is a {type(values).__name__}, neither a tensor nor a function")
     elif not tensors:
         raise TypeError(f"{name} is a function: give it tensors, rows first")
     sizes = [tensor.shape[0] if tensor.ndim else 0 for tensor in tensors]

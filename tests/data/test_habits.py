@@ -1,0 +1,81 @@
+"""What people try first, and what they are told."""
+
+import pickle
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import outvote as ov
+
+X = np.random.default_rng(0).normal(size=200)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: ov.mean(X, nan="omit"), r"mean\(\) has no argument 'nan': did you mean nan_policy\?"),
+        (lambda: ov.mean(X, contaminaton=0.1), "did you mean contamination?"),
+        (lambda: ov.quantile(X, 0.5, seed=1), "it takes x, q"),
+        (lambda: ov.u_statistic(X, kernel="variance", seed=1), "did you mean rng?"),
+        (lambda: ov.mean(pl.DataFrame({"v": X}), by="g"), r"outvote\.scan\(frame\)\.mean\('column', by='group'\)"),
+        (lambda: ov.mean(pl.LazyFrame({"v": X})), r"x is lazy: use outvote\.scan\(frame\)\.mean\('column'\)"),
+        (lambda: ov.mean(duckdb.sql("SELECT 1 AS v")), r"x is lazy: use outvote\.scan\(frame\)"),
+        (lambda: ov.mean(X, assume=(0, 1)), r"did you mean outvote\.Bounded\(0, 1\)\?"),
+        (lambda: ov.mean(X, "one"), "contamination='one' must be a fraction below 0.5"),
+        (lambda: float(ov.mean(np.c_[X, X])), "there are 2 columns, not one number"),
+    ],
+)
+def test_mistakes_name_what_works(call, told):
+    with pytest.raises(TypeError, match=told):
+        call()
+
+
+def test_errors_inside_of_a_call_are_left_alone():
+    with pytest.raises(TypeError, match=r"^x holds strings"):
+        ov.mean("file.csv")
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        ov.mean()
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_columns_of_text_show_a_value_and_the_way_to_numbers(library):
+    text = library.DataFrame({"k": ["red", "blue"], "v": [1.0, 2.0]})
+    with pytest.raises(TypeError, match=r"x has a column 'k' of .* values, 'red' for instance, but .*to_numeric"):
+        ov.mean(text)
+    with pytest.raises(TypeError, match=r"^x holds .* values, 'red' for instance"):
+        ov.mean(library.Series(["red", "blue"]))
+
+
+def test_percentages_are_fractions():
+    for percent, share in (("1%", 0.01), ("0.5 %", 0.005), (" 12.5% ", 0.125)):
+        assert ov.Contamination(percent) == ov.Contamination(share)
+    assert ov.mean(X, "1%").interval == ov.mean(X, 0.01).interval
+    assert ov.difference(X, X, ("1%", 5)).plan.n_corrupt == (2, 5)
+    with pytest.raises(ValueError, match=r"must be a fraction below 0.5"):
+        ov.mean(X, "60%")
+
+
+def test_an_estimate_is_a_number_with_ends():
+    found = ov.mean(X)
+    assert (found.low, found.high) == tuple(found.interval)
+    assert float(found) == found.estimate
+
+
+def test_names_of_other_modules_and_misspelt_names():
+    with pytest.raises(AttributeError, match=r"it is outvote\.metrics\.robust_scorer"):
+        _ = ov.robust_scorer
+    with pytest.raises(AttributeError) as error:
+        _ = ov.Robustclassifier
+    assert (error.value.name, error.value.obj) == ("Robustclassifier", ov)  # the traceback says what is near
+    for module, names in ov._ELSEWHERE.items():
+        if module != "torch":
+            assert all(hasattr(getattr(ov, module), name) for name in names)
+    assert "annotations" not in dir(ov.metrics)
+
+
+def test_functions_can_be_pickled():
+    assert pickle.loads(pickle.dumps(ov.mean)) is ov.mean
+    assert ov.mean.__doc__.startswith("Estimate")
