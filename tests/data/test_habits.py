@@ -1,6 +1,7 @@
 """What people try first, and what they are told."""
 
 import pickle
+import warnings
 
 import duckdb
 import numpy as np
@@ -24,6 +25,7 @@ X = np.random.default_rng(0).normal(size=200)
         (lambda: ov.mean(pl.LazyFrame({"v": X})), r"x is lazy: use outvote\.scan\(frame\)\.mean\('column'\)"),
         (lambda: ov.mean(duckdb.sql("SELECT 1 AS v")), r"x is lazy: use outvote\.scan\(frame\)"),
         (lambda: ov.mean(X, assume=(0, 1)), r"did you mean outvote\.Bounded\(0, 1\)\?"),
+        (lambda: ov.difference(X, X, assume=(0, 1)), r"bounds of 0 and 1 are Bounded\(0, 1\)"),
         (lambda: ov.mean(X, "one"), "contamination='one' must be a fraction below 0.5"),
         (lambda: float(ov.mean(np.c_[X, X])), "there are 2 columns, not one number"),
     ],
@@ -79,3 +81,14 @@ def test_names_of_other_modules_and_misspelt_names():
 def test_functions_can_be_pickled():
     assert pickle.loads(pickle.dumps(ov.mean)) is ov.mean
     assert ov.mean.__doc__.startswith("Estimate")
+
+
+def test_row_ids_that_cannot_be_distinct_are_warned_of(tmp_path):
+    frame = pl.DataFrame({"v": X, "user": np.arange(200) // 4, "id": np.arange(200)})
+    frame.write_csv(tmp_path / "x.csv")
+    for source in (frame, str(tmp_path / "x.csv")):
+        with pytest.warns(UserWarning, match="row_id='user' has 200 rows, but only 50 integers from 0 to 49"):
+            ov.scan(source, row_id="user").mean("v", contamination=1, vote="median", rng=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            ov.scan(source, row_id="id").mean("v", contamination=1, vote="median", rng=0)

@@ -493,5 +493,6 @@ def one_assumption(assume: object) -> Assumption:
         raise TypeError(
             f"assume={assume!r} must be None, FiniteVariance(sd), SubGaussian(scale), Bounded(low, high), "
             "FiniteKurtosis(kurtosis, sd), Proportion() or Symmetric()"
+            + (": bounds of 0 and 1 are Bounded(0, 1)" if isinstance(assume, (int, float, tuple)) else "")
         )
     return assume

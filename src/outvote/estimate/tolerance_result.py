@@ -35,8 +35,8 @@ class Tolerance:
         The positions in the input of the rows that contribute most to the evidence, strongest first; one more than
         `rows`. If all of them are right, it takes more corrupt rows elsewhere to overturn the conclusion; it is not
         thereby proved. They are looked for when this is first read, in the rows as they are then.
-        For two samples pairs of the sample (0 or 1) and the position. Of a quantile the rows on the claim's side
-        nearest the bound. Empty if the conclusion does not stand.
+        For two samples pairs of the sample and the position, both from 0: (1, 7) is ``b[7]``. Of a quantile the rows on
+        the claim's side nearest the bound. Empty if the conclusion does not stand.
     premise : str
         What must be true of the clean rows, in words, if an sd was read off them.
     largest_sd : float or tuple of float

@@ -44,6 +44,7 @@ from outvote.tables.engine import (
     refuse_null_id,
     refuse_null_key,
     summaries_from_lines,
+    warn_of_repeated_ids,
 )
 from outvote.tables.gathered import Groups, Part
 from outvote.tables.keys import GroupCodes, objects, typed_labels
@@ -337,6 +338,9 @@ class DuckEngine(Engine):
             for label, n, nan, inf, *odd in zip(labels, n_rows, missing, infinite, *unreadable, strict=True)
         }
         self._source.check_rows(sum(n_rows))
+        ends = [int(end) for end in (*lows, *highs) if end is not None]
+        if ends:
+            warn_of_repeated_ids(self._row_id, min(ends), max(ends), sum(n_rows))
         last = highest if self._row_id is not None else sum(n_rows)
         self._small = lowest >= 0 and last < PRIME
         return known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -314,6 +315,17 @@ def summaries_from_lines(
 
 
 # --- refusals --------------------------------------------------------------------------------------------
+
+
+def warn_of_repeated_ids(row_id: str | None, low: int, high: int, n_rows: int) -> None:
+    """Warn of row ids that cannot all be distinct, because there are fewer integers between them than rows."""
+    if row_id is not None and n_rows > high - low + 1:
+        warnings.warn(
+            f"row_id={row_id!r} has {n_rows} rows, but only {high - low + 1} integers from {low} to {high}: rows with "
+            "the same id always share a block; number the rows instead",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def check_row_id(row_id: str | None, names: list[str], is_integer: bool | None) -> None:

@@ -27,6 +27,7 @@ from outvote.tables.engine import (
     refuse_large_id,
     refuse_null_id,
     refuse_null_key,
+    warn_of_repeated_ids,
 )
 from outvote.tables.gathered import Part, codes_of
 
@@ -121,6 +122,10 @@ class EagerEngine(Engine):
 
     def tally(self, query: Query, *, ids: bool = True) -> dict[Key, Tally]:
         """Count the rows of each group."""
+        if self._row_id is not None and len(self._frame):
+            column = self._frame[self._row_id].drop_nulls()
+            if len(column):
+                warn_of_repeated_ids(self._row_id, int(column.min()), int(column.max()), len(self._frame))
         return add_tallies(tallied(values, keys) for _, values, keys in self._chunks(query))
 
     def _ids(self, low: int, n_rows: int) -> NDArray[np.int64]:
