@@ -275,7 +275,8 @@ class RobustEstimate:
             Which column, when several were estimated at once; by default each has a panel, or the first is drawn into
             `ax`. Of a difference by blocks: which sample alone.
         """
-        from outvote.plotting import BlocksDisplay, RowsDisplay, plot_columns
+        from outvote.plotting import BlocksDisplay, RowsDisplay
+        from outvote.plotting.rows import plot_columns
 
         several = np.size(to_host(self.estimate)) > 1 and len(self.pictures) > 1
         if ax is None and column is None and self.partition is None and several:

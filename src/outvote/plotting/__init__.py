@@ -1,11 +1,11 @@
 """Plots in the style of scikit-learn's Display classes. Matplotlib is imported when a plot is drawn."""
 
-from outvote.plotting.base import COLORS, LINES, interval_label, legend_below, new_axes, new_panels, save
+from outvote.plotting.base import COLORS, LINES, legend_below, new_axes, new_panels, save
 from outvote.plotting.blocks import BlocksDisplay
 from outvote.plotting.mappings import AdmissibleDisplay, EnvelopeDisplay
 from outvote.plotting.monitor import MonitorDisplay
 from outvote.plotting.radius import RadiusDisplay
-from outvote.plotting.rows import RowsDisplay, plot_columns
+from outvote.plotting.rows import RowsDisplay
 from outvote.plotting.sensitivity import SensitivityDisplay
 
 __all__ = [
@@ -18,10 +18,8 @@ __all__ = [
     "RadiusDisplay",
     "RowsDisplay",
     "SensitivityDisplay",
-    "interval_label",
     "legend_below",
     "new_axes",
     "new_panels",
-    "plot_columns",
     "save",
 ]

@@ -279,7 +279,8 @@ class Monitor:
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         """
-        from outvote.plotting import MonitorDisplay, interval_label
+        from outvote.plotting import MonitorDisplay
+        from outvote.plotting.base import interval_label
 
         band = interval_label(self.result().certificate)
         asked = self._claim() if self.arms or self._settings.claim is not None else None
