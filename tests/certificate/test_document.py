@@ -28,11 +28,11 @@ def certificate(**change):
 def test_str_of_a_certificate():
     assert str(certificate()) == (
         "certified 95 %: within 0.21 of the mean for any clean distribution with sd ≤ 1, "
-        "if the corrupt rows were not chosen by someone who saw the data"
+        "if which rows are corrupt does not depend on their true values"
     )
     plug_in = certificate(provenance="plug-in", assumption=None, note="give assume= to certify it")
     assert str(plug_in) == (
-        "plug-in 95 %: within 0.21 of the mean, if the corrupt rows were not chosen by someone who saw the data. "
+        "plug-in 95 %: within 0.21 of the mean, if which rows are corrupt does not depend on their true values. "
         "give assume= to certify it"
     )
     clamped = certificate(log_delta=math.log(1e-4), provenance="as stated")

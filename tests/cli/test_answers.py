@@ -125,7 +125,7 @@ def test_sentence_names_the_variants():
     rows = columns(np.r_[B, A, A], ["old"] * 1000 + ["new"] * 800 + ["odd"] * 800)
     found = compare(rows, Asked(contamination=5), "f", baseline="old")
     assert [one.other for one in found.comparisons] == ["new", "odd"]
-    assert found.comparisons[0].sentence.startswith("old beats new by ")
+    assert found.comparisons[0].sentence.startswith("old is larger than new by ")
     unsettled = compare(rows, Asked(contamination=5), "f", baseline="new").comparisons[1]
     assert unsettled.tolerance is None
     start = (

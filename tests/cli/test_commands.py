@@ -113,8 +113,8 @@ def test_compare_prints_table_and_tolerance(dirty):
         "relative lift",
         "probability of superiority",
     ]
-    assert lines[-1].startswith("B beats A by ")
-    assert " this stands unless more than " in lines[-1]
+    assert lines[-1].startswith("B is larger than A by ")
+    assert " that it is larger stands unless more than " in lines[-1]
     found = json.loads(run("compare", dirty, *options, "--json", "--baseline", "B").stdout)
     (one,) = found["comparisons"]
     assert found["baseline"] == "B"
@@ -297,9 +297,12 @@ def test_sentence_of_a_comparison_that_does_not_stand(tmp_path, low, high):
     (found,) = json.loads(run("compare", path, *options, "--contamination", 110).stdout)["comparisons"]
     start = "With 220 corrupt rows (--contamination 110) it is not settled whether B or A is larger; if no more than "
     assert found["sentence"].startswith(start)
-    assert f" of the 700 rows were corrupt, {high} would beat {low} (if the clean rows' sd is" in found["sentence"]
+    assert (
+        f" of the 700 rows were corrupt, {high} would be larger than {low} (if the clean rows' sd is"
+        in found["sentence"]
+    )
     (found,) = json.loads(run("compare", path, *options, "--contamination", 0).stdout)["comparisons"]
-    assert found["sentence"].startswith(f"{high} beats {low} by ")
+    assert found["sentence"].startswith(f"{high} is larger than {low} by ")
 
 
 def test_comparison_starts_at_the_contamination(tmp_path):
@@ -310,7 +313,7 @@ def test_comparison_starts_at_the_contamination(tmp_path):
     (found,) = json.loads(run("compare", path, *options).stdout)["comparisons"]
     assert found["difference"]["high"] < 0
     assert found["tolerance"] > 160  # those allowed for in both
-    assert found["sentence"].startswith("A beats B by ")
+    assert found["sentence"].startswith("A is larger than B by ")
 
 
 def test_missing_file_gets_a_suggestion(capsys, dirty):

@@ -82,3 +82,64 @@ def test_ratios_and_very_few_rows_get_no_remark_on_equal_rows():
     rows = np.column_stack([np.ones(500), rng.gamma(2, size=500)])
     assert "% of the rows" not in ov.mean(rows, 2, ratio=True).remark
     assert not ov.mean([1.0, 2.0, 4.0], 0).remark
+
+
+def test_rows_that_are_neither_0_nor_1_are_mentioned():
+    rows = np.r_[np.arange(500) % 10 == 0, 7.0, 8.0]
+    assert ov.mean(rows, 5, assume=ov.Proportion()).remark == "2 rows are neither 0 nor 1: counted as corrupt."
+    both = ov.difference(rows, rows[:501], contamination=5, assume=ov.Proportion())
+    assert both.remark == "3 rows are neither 0 nor 1: counted as corrupt."
+    assert not ov.difference(rows[:500], rows[:400], contamination=5, assume=ov.Proportion()).remark
+
+
+def test_a_monitor_doubts_an_sd_of_its_first_rows():
+    rng = np.random.default_rng(5)
+    grown = ov.Monitor(contamination=0.001, n_plan=6000)
+    grown.update(rng.normal(size=1000)).update(2.2 * rng.normal(size=5000))
+    assert "chose an sd of" in grown.result().explain()
+    revenue = ov.Monitor(contamination=0.001, n_plan=20_000)
+    revenue.update(np.where(rng.random(20_000) < 0.2, rng.gamma(2, 20, 20_000), 0.0))
+    assert "% of the rows are 0" in revenue.result().remark
+    steady = ov.Monitor(contamination=0.001, n_plan=6000).update(rng.normal(size=6000))
+    assert not steady.result().remark
+    rates = ov.Monitor(assume=ov.Proportion(), contamination=0.001).update(rng.random(500) < 0.1)
+    assert not rates.result().remark
+
+
+def test_a_tolerance_explains_itself():
+    rng = np.random.default_rng(0)
+    found = ov.tolerance(rng.normal(10.0, size=400), rng.normal(11.8, size=600), assume=ov.FiniteVariance(1.0))
+    assert "B is larger than A by" in str(found)
+    assert "(95 %, allowing for 10 corrupt rows); that it is larger stands unless more than" in str(found)
+    assert f"up to {found.rows}, wherever they are" in found.explain()
+    assert "The rows that decide: " in found.explain()
+    unsettled = ov.tolerance(rng.normal(size=40), rng.normal(size=40))
+    assert "The claim is proved" not in unsettled.explain()
+
+
+@pytest.mark.parametrize("adversary", ["oblivious", "adaptive"])
+def test_explanations_name_the_adversary(adversary):
+    allowed = ov.Contamination(3, adversary)
+    told = ov.mean(np.random.default_rng(0).normal(size=300), allowed).explain()
+    assert ("use adversary='adaptive'" in told) == (adversary == "oblivious")
+    assert ("costs width" in told) == (adversary == "adaptive")
+    assert "Clopper and Pearson" in ov.mean(np.arange(300) % 9 == 0, allowed).explain()
+
+
+def test_an_open_contamination_is_explained_by_the_level_of_its_interval():
+    found = ov.mean(np.random.default_rng(0).normal(size=300), "auto", max_contamination=0.1)
+    assert found.plan.n_corrupt == 30
+    assert "the 30 rows that contribute most" in found.explain()
+
+
+def test_a_monitor_says_when_it_decided():
+    rng = np.random.default_rng(6)
+    watched = ov.Monitor(assume=ov.FiniteVariance(1.0), contamination=0.001, claim="mean > 0")
+    for _ in range(3):
+        watched.update(rng.normal(1.0, size=1000))
+        assert watched.decided
+    assert str(watched).endswith("mean > 0: true; decided after 1 000 of 3 000 rows")
+
+
+def test_the_statistic_of_gini_is_named():
+    assert str(ov.u_statistic(np.random.default_rng(0).normal(size=300), kernel="gini")).startswith("Gini mean diff")

@@ -91,10 +91,10 @@ def test_str_of_a_tolerance():
     a, b = samples(400, 600, 1.85)
     t = ov.tolerance(a, b, assume=KNOWN, rng=0)
     assert t.stands
-    assert str(t).startswith("B beats A by 1.8")
+    assert str(t).startswith("B is larger than A by 1.8")
     assert str(t).endswith("of the 1 000 rows are corrupt.")
     swapped = ov.tolerance(b, a, assume=KNOWN, rng=0)
-    assert str(swapped).startswith("A beats B by 1.8")
+    assert str(swapped).startswith("A is larger than B by 1.8")
     plug_in = ov.tolerance(a, b, vote="median", rng=0)
     assert str(plug_in).endswith("(plug-in).")
     conditional = ov.tolerance(a, b)
@@ -117,7 +117,7 @@ def test_paired_rows():
     t = ov.tolerance(a, b, paired=True, assume=KNOWN, rng=0)
     assert t.rows > 20
     assert t.n_rows == 500
-    assert str(t).startswith("B beats A by 0.7")
+    assert str(t).startswith("B is larger than A by 0.7")
     assert t.estimate.statistic == "paired difference"
     assert ov.tolerance(a, b, paired=True, claim="difference > 0.5", assume=KNOWN, rng=0).rows < t.rows
     with pytest.raises(ValueError, match="paired=True needs two samples with as many rows"):

@@ -17,8 +17,8 @@ Provenance = Literal["certified", "conditional", "as stated", "plug-in", "none"]
 #: From the strongest to the weakest.
 PROVENANCES: tuple[Provenance, ...] = get_args(Provenance)
 _ADVERSARIES = {
-    "oblivious": "if the corrupt rows were not chosen by someone who saw the data",
-    "adaptive": "even if they were chosen by someone who saw the data",
+    "oblivious": "if which rows are corrupt does not depend on their true values",
+    "adaptive": "even if someone who saw the data chose which rows are corrupt",
 }
 
 
@@ -77,7 +77,7 @@ class Certificate:
     ('certified', 0.09, 0.95)
     >>> print(certificate)  # doctest: +NORMALIZE_WHITESPACE
     certified 95 %: within 0.09023 of the truth for any clean distribution with sd ≤ 1,
-    if the corrupt rows were not chosen by someone who saw the data
+    if which rows are corrupt does not depend on their true values
     """
 
     radius: float | NDArray[np.float64]
@@ -132,7 +132,7 @@ class Certificate:
         --------
         >>> print(Certificate(radius=0.21, provenance="plug-in", log_delta=math.log(0.05), adversary="adaptive",
         ...                   requested_log_delta=math.log(0.05), target="mean"))
-        plug-in 95 %: within 0.21 of the mean, even if they were chosen by someone who saw the data
+        plug-in 95 %: within 0.21 of the mean, even if someone who saw the data chose which rows are corrupt
         """
         radii = np.asarray(self.radius, dtype=float)
         if self.provenance == "none" or not (self.one_end or np.isfinite(radii).any()):

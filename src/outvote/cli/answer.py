@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions import Assumption
+from outvote.assumptions import Assumption, Proportion
 from outvote.contamination import Contamination
 from outvote.data.arguments import log_delta_of
 from outvote.data.columns import Columns
@@ -247,9 +247,13 @@ class Value:
         return self.estimate if self.bounded else None
 
 
-def plain_mean(values: NDArray[np.float64]) -> float | None:
-    """Return the mean of all rows that are not NaN; of rows (denominator, numerator) the ratio of the means."""
+def plain_mean(values: NDArray[np.float64], assume: Any = None) -> float | None:
+    """Return the mean of all rows that are not NaN; of rows (denominator, numerator) the ratio of the means.
+
+    Of a proportion rows that are neither 0 nor 1 do not count.
+    """
     there = values[~np.isnan(values.reshape(len(values), -1)).any(axis=1)]
+    there = there[np.isin(there, (0.0, 1.0))] if isinstance(assume, Proportion) else there
     with np.errstate(over="ignore", invalid="ignore"):
         means = np.atleast_1d(there.mean(axis=0)).tolist() if len(there) else [math.nan]
     if len(means) == 2:

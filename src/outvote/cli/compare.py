@@ -9,7 +9,7 @@ from outvote.cli.answer import Asked, Progress, Value, in_options, silent
 from outvote.cli.variants import Pairing, pairings
 from outvote.data.columns import Columns, Label
 from outvote.data.missing import ContradictionError
-from outvote.data.text import count, spaced, with_radius
+from outvote.data.text import count, percent, spaced, spaced_count, with_radius
 from outvote.estimate.contrast import Contrast
 from outvote.estimate.curve import Curve, Side, curve
 from outvote.estimate.difference import difference
@@ -143,7 +143,9 @@ def _compared(
     else:
         rows, sentence = found.stands, _sentence(found, a.label, b.label, gap, asked, settled=settled)
     sizes = (len(a.rows), len(b.rows))
-    return Comparison(pair.segment, b.label, *sizes, pair.plain, gap, lift, superiority, rows, sentence, settled, note)
+    return Comparison(
+        pair.segment, b.label, *sizes, pair.plain(asked), gap, lift, superiority, rows, sentence, settled, note
+    )
 
 
 def shared_notes(found: Sequence[Comparison]) -> list[str]:
@@ -186,9 +188,13 @@ def _sentence(found: Curve, baseline: str, other: str, gap: Value, asked: Asked,
         size = with_radius(abs(gap.estimate), gap.radius or 0.0)
         reasons = f" (if {found.premise})" if found.premise else ""
         reasons = reasons or ("" if found.provenance == "certified" else " (plug-in)")
-        return f"{winner} beats {loser} by {size}; this stands unless more than {rows} are corrupt{reasons}."
+        sure = f"{percent(asked.confidence)}, allowing for {spaced_count(found.assumed, 'corrupt row')}"
+        return (
+            f"{winner} is larger than {loser} by {size} ({sure}); that it is larger stands unless more than {rows} are "
+            f"corrupt{reasons}."
+        )
     few = f"no more than {rows} were" if found.stands else "no row were"
     turned = gap.high is not None and gap.low is not None and (gap.high < 0 if larger else gap.low > 0)
-    now = f"{loser} beats {winner}" if turned else f"it is not settled whether {other} or {baseline} is larger"
+    now = f"{loser} is larger than {winner}" if turned else f"it is not settled whether {other} or {baseline} is larger"
     reasons = f" (if {found.premise}{_kept(gap)})" if found.premise else ""
-    return f"{allowed} {now}; if {few} corrupt, {winner} would beat {loser}{reasons}."
+    return f"{allowed} {now}; if {few} corrupt, {winner} would be larger than {loser}{reasons}."

@@ -94,9 +94,13 @@ def means(
         except ValueError as error:
             if len(groups) == 1:
                 raise
-            lines.append(MeanLine(group.label, len(rows), plain_mean(rows), Value.missing(error), None, None, None, ""))
+            lines.append(
+                MeanLine(
+                    group.label, len(rows), plain_mean(rows, asked.assume), Value.missing(error), None, None, None, ""
+                )
+            )
             continue
-        lines.append(_line(group.label, found, plain_mean(rows)))
+        lines.append(_line(group.label, found, plain_mean(rows, asked.assume)))
         if levels:
             curve += _levels(group, asked)
     return Means(asked, source, columns.name, columns.keys, lines, curve)

@@ -449,6 +449,9 @@ def _remarks(answer: Answer, *, hints: bool) -> Iterator[str]:
         if answer.left_out:
             yield f"left out, since most cells are not numbers: {', '.join(map(clean, answer.left_out))}"
         yield from answer.notes
+    elif isinstance(answer, Watched):
+        values = [answer.looks[-1].value]
+        yield from (value.note for value in values if value.note and value.bounded)
     elif isinstance(answer, Suspects):
         if answer.missing:
             yield f"{answer.missing} rows have no value and are not listed"

@@ -47,10 +47,9 @@ class Pairing:
     baseline: Arm
     other: Arm
 
-    @property
-    def plain(self) -> float | None:
-        """The difference of the plain means, or ratios."""
-        a, b = plain_mean(self.baseline.values), plain_mean(self.other.values)
+    def plain(self, asked: Asked) -> float | None:
+        """Return the difference of the plain means, or ratios."""
+        a, b = (plain_mean(arm.values, asked.assume) for arm in (self.baseline, self.other))
         return None if a is None or b is None else finite(b - a)
 
     def contrast(self, asked: Asked, parts: int, *, shown: bool = False) -> Contrast:

@@ -105,6 +105,18 @@ def spaced_count(number: int, noun: str) -> str:
     return f"{spaced(number)} {noun}{'' if number == 1 else 's'}"
 
 
+def ordinal(number: int) -> str:
+    """Write the place of a row, with its thousands apart.
+
+    Examples
+    --------
+    >>> ordinal(1), ordinal(2), ordinal(13), ordinal(2_723)
+    ('1st', '2nd', '13th', '2 723rd')
+    """
+    last = 0 if number % 100 in (11, 12, 13) else number % 10
+    return f"{spaced(number)}{({1: 'st', 2: 'nd', 3: 'rd'}).get(last, 'th')}"
+
+
 def listed(words: Iterable[object]) -> str:
     """Join words by commas and "and".
 

@@ -320,7 +320,7 @@ def _written(
         certificate=certificate,
         plan=plan,
         **WITHOUT_BLOCKS,
-        statistic=kernel.name,
+        statistic=kernel.title,
         n_omitted=n_bad,
         alternative=terms.alternative,
         plain_mean=estimate,

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.assumptions import Proportion
 from outvote.blocks.plan import RowPlan
 from outvote.certificate import Certificate, Provenance
 from outvote.certificate.document import weakest
@@ -17,7 +18,7 @@ from outvote.contamination import Contamination
 from outvote.data.missing import check_certain
 from outvote.estimate.compared import Compared
 from outvote.estimate.evidence import HINT, NO_SCALE, OrderedTable, mean_by_evidence, premise_of_columns
-from outvote.estimate.remarks import remark_on
+from outvote.estimate.remarks import remark_on, remark_on_odd
 from outvote.estimate.request import Request
 from outvote.estimate.result import Interval, RobustEstimate, drawn_later
 from outvote.estimate.weigh import Weighed
@@ -163,7 +164,9 @@ def _written(
 
 
 def _remark(weighed: Weighed) -> str:
-    """Say what the rows of the first such sample say against the sd that was read off them."""
+    """Say what the rows of the first such sample say against the sd that was read off them, or against a proportion."""
+    if all(isinstance(one.assume, Proportion) for one in weighed.samples):
+        return remark_on_odd(sum(one.n_found - one.n_bad for one in weighed.ordered))
     parts = zip(weighed.ordered, weighed.samples, weighed.counts, weighed.names, strict=True)
     found = (remark_on(rows, count, name) for rows, one, count, name in parts if one.assume is None)
     return next(filter(None, found), "")

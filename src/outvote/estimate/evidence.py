@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions import Assumption, Bounded, BoundedRatio, FiniteKurtosis, Symmetric
+from outvote.assumptions import Assumption, Bounded, BoundedRatio, FiniteKurtosis, Proportion, Symmetric
 from outvote.blocks.plan import RowPlan
 from outvote.certificate import Certificate, Provenance
 from outvote.data.missing import ContradictionError, NanPolicy, check_certain
@@ -20,7 +20,7 @@ from outvote.data.rows import Rows
 from outvote.data.text import count
 from outvote.estimate.levels import Brief
 from outvote.estimate.ordered import Ordered, plain_average
-from outvote.estimate.remarks import remark_on
+from outvote.estimate.remarks import remark_on, remark_on_odd
 from outvote.estimate.request import Assumed, Request, distinct
 from outvote.estimate.result import WITHOUT_BLOCKS, Histogram, Interval, RobustEstimate, drawn_later, shaped
 from outvote.estimate.screened import Screened, is_bounded, without_bad_rows
@@ -56,6 +56,11 @@ NO_SCALE = (
 )
 _TOO_FEW = "There are too few rows, or too many may be corrupt, to bound the mean at this confidence."
 HINT = "These rows are all 0 or 1: if that is by definition, assume=Proportion() gives an exact interval."
+_OBLIVIOUS = (
+    "If large values go wrong more often than others (saturation, overflow, a limit), use adversary='adaptive': "
+    "Contamination(amount, 'adaptive')."
+)
+_ADAPTIVE = "That corrupt rows may be chosen by their true values costs width: each is counted as if it had been moved."
 _FEW_ROWS = "There are too few rows to bound the sd of clean rows by their kurtosis: give sd, too."
 
 
@@ -219,6 +224,8 @@ def mean_by_evidence(ordered: OrderedTable, request: Request, terms: Terms) -> R
     if len(found) == 1 and ordered.column(0).only_0_and_1:
         detail = HINT
     written = _written(found, ordered, request, terms, (ordered.n_rows, n_corrupt), detail)
+    if outside and isinstance(ordered.assumed[0], Proportion):
+        return replace(written, detail="", remark=remark_on_odd(outside))
     if len(found) > 1 or written.certificate.provenance != "conditional":
         return written
     return replace(written, remark=remark_on(ordered.column(0), n_corrupt))
@@ -391,7 +398,7 @@ def _written(
             n_rows,
             n_corrupt,
             votes.pop() if len(votes) == 1 else "mixed",
-            _reason(found, certificate.provenance, n_corrupt),
+            _reason(found, certificate, n_corrupt),
         ),
         **WITHOUT_BLOCKS,
         statistic="mean",
@@ -444,15 +451,22 @@ def premise_of_columns(sds: Floats, subject: str = "the clean rows' sd") -> str:
     return f"{subject} is at most {ends}" + (" (one for each column)" if sds.shape[-1] > 1 else "")
 
 
-def _reason(found: list[_Found], provenance: Provenance, n_corrupt: int) -> str:
-    rows = count(n_corrupt, "row")
+def _reason(found: list[_Found], certificate: Certificate, n_corrupt: int) -> str:
+    rows, provenance = count(n_corrupt, "row"), certificate.provenance
     lines = [
-        f"A value of the mean is ruled out only by evidence that is left when the {rows} that speak most against it go."
+        "A possible mean is excluded only if the evidence against it stays above the threshold after the "
+        f"{rows} that contribute{'s' * (n_corrupt == 1)} most to it {'is' if n_corrupt == 1 else 'are'} removed."
     ]
-    if found[0].vote in _SYMMETRIC:
+    if isinstance(certificate.assumption, Proportion):
+        lines = [f"The ends are exact binomial tails (Clopper and Pearson's), with {rows} counted as corrupt."]
+    elif found[0].vote in _SYMMETRIC:
         lines = [_SYMMETRIC[found[0].vote]]
     elif found[0].vote != "evidence":
         lines = ["No row may be corrupt and the scale is known, so an interval of fixed width is the narrowest."]
+    if certificate.adversary == "oblivious" and n_corrupt:
+        lines.append(_OBLIVIOUS)
+    elif n_corrupt:
+        lines.append(_ADAPTIVE)
     if any(one.interval.sturdier for one in found):
         lines.append("The rows nearly contradict the declared scale: the interval is the wider one of a sturdier test.")
     if provenance == "conditional":

@@ -12,7 +12,7 @@ import numpy as np
 from outvote.data.missing import ContradictionError, MoreCorruptRows
 from outvote.data.progress import watched
 from outvote.estimate.request import Request
-from outvote.estimate.result import Interval, RobustEstimate
+from outvote.estimate.result import RobustEstimate
 
 
 def level_counts(most: int, *, exact_up_to: int = 0, growth: float = 2.0) -> list[int]:
@@ -118,8 +118,7 @@ def agree(request: Request, n_rows: Sequence[int], run: Callable[[Request], Robu
         "certificate.levels says how far off the estimate can be for each number of corrupt rows; "
         f"the interval holds for all {most}."
     )
-    interval, result = Interval(*widest.interval), run(request.at(chosen, share))
-    return replace(result, estimate=estimate, interval=interval, certificate=certificate, detail=detail)
+    return replace(widest, estimate=estimate, certificate=certificate, detail=detail)
 
 
 def _one_premise(widest: RobustEstimate, results: dict[int, Brief]) -> RobustEstimate:

@@ -140,7 +140,7 @@ class Ordered:
 
     @property
     def commonest(self) -> tuple[float, int]:
-        """The middle row, and how many rows are equal to it; 0 where only bins are known, or there are no rows."""
+        """The middle row, and how many rows are equal to it; of bins alone, how many are in its bin."""
         n = self.n_rows - self.n_found
         if not n:
             return math.nan, 0
@@ -150,7 +150,8 @@ class Ordered:
         bins = self._bins
         place = bins.at(n // 2)
         if 2 * bins.count[place] <= n or not self.has_rows:
-            return float(bins.mean[place]), 0
+            mean = 0.0 if bins.low[place] <= 0 <= bins.high[place] else float(bins.mean[place])
+            return mean, int(bins.count[place])
         rows = self.clean
         value = np.partition(rows, n // 2)[n // 2]
         return float(value), int(np.count_nonzero(rows == value))

@@ -16,7 +16,7 @@ from outvote.contamination import Contamination
 from outvote.data.missing import NanPolicy, check_certain
 from outvote.data.rows import Rows, read_columns
 from outvote.data.tensors import is_tensor, to_host
-from outvote.data.text import spaced
+from outvote.data.text import ordinal, spaced
 from outvote.estimate.levels import agree
 from outvote.estimate.request import Allowed, Request
 from outvote.estimate.result import WITHOUT_BLOCKS, Histogram, Interval, RobustEstimate, placed_like, shaped
@@ -277,7 +277,8 @@ def _reason(found: _Found, shares: Shares) -> str:
     """Say which rows the ends are, and why."""
     lines = ["Nothing is assumed of the clean rows: the ends are rows, counted from below and from above."]
     for name, ranks in list(zip(shares.names, found.ranks, strict=True))[:6]:
-        ends = [f"row {spaced(rank)} from {side}" for rank, side in zip(ranks, ("below", "above"), strict=True) if rank]
+        sides = zip(ranks, ("smallest", "largest"), strict=True)
+        ends = [f"the {ordinal(rank)} {side}" for rank, side in sides if rank]
         if ends:
-            lines.append(f"{name}: {' and '.join(ends)}, of {spaced(found.column.n_values)} rows.")
+            lines.append(f"{name}: {' and '.join(ends)} of {spaced(found.column.n_values)} rows.")
     return "\n".join(lines)

@@ -43,6 +43,18 @@ def remark_on(ordered: Ordered, n_corrupt: int, where: str = "") -> str:
     )
 
 
+def remark_on_odd(n_odd: int) -> str:
+    """Say how many rows of a proportion are neither 0 nor 1.
+
+    Examples
+    --------
+    >>> remark_on_odd(1), remark_on_odd(0)
+    ('1 row is neither 0 nor 1: counted as corrupt.', '')
+    """
+    are = "is" if n_odd == 1 else "are"
+    return f"{spaced_count(n_odd, 'row')} {are} neither 0 nor 1: counted as corrupt." if n_odd else ""
+
+
 def _fall(ordered: Ordered, n_corrupt: int) -> tuple[int, float, float] | None:
     """Return for how many corrupt rows the sd read off the rows falls a lot, and the sd before and after."""
 

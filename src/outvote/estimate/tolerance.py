@@ -99,10 +99,13 @@ def tolerance(
     >>> import numpy as np, outvote as ov
     >>> rng = np.random.default_rng(0)
     >>> a, b = rng.normal(10.0, size=4000), rng.normal(11.8, size=6000)
-    >>> print(ov.tolerance(a, b, assume=ov.FiniteVariance(1.0)))
-    B beats A by 1.84 ± 0.12; this stands unless more than 1 999 of the 10 000 rows are corrupt.
-    >>> print(ov.tolerance(rng.exponential(50, size=10_000), claim="p99 < 260"))
-    p99 < 260: it is 223 (188 to 234); this stands unless more than 3 455 of the 10 000 rows are corrupt.
+    >>> print(ov.tolerance(a, b, assume=ov.FiniteVariance(1.0)))  # doctest: +NORMALIZE_WHITESPACE
+    B is larger than A by 1.84 ± 0.12 (95 %, allowing for 100 corrupt rows); that it is larger stands unless more than
+    1 999 of the 10 000 rows are corrupt.
+    >>> waits = rng.exponential(50, size=10_000)
+    >>> print(ov.tolerance(waits, claim="p99 < 260"))  # doctest: +NORMALIZE_WHITESPACE
+    p99 < 260: it is 223 (188 to 234; 95 %, allowing for 100 corrupt rows); the claim stands unless more than 3 455 of
+    the 10 000 rows are corrupt.
     """
     about_quantile = QuantileClaim.read(claim)
     _check_options(options)

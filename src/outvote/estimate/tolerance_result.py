@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from outvote.blocks.plan import RowPlan
-from outvote.data.text import count, html_table, rounded, spaced, spaced_count, with_radius
+from outvote.data.text import count, html_table, percent, rounded, spaced, spaced_count, with_radius
 from outvote.estimate.result import RobustEstimate
 
 
@@ -83,14 +83,15 @@ class Tolerance:
         found = f"{self.claim}: it is {self._size(value)}"
         if self.claim in ("difference > 0", "difference < 0"):
             winner, loser = ("B", "A") if self.claim == "difference > 0" else ("A", "B")
-            found = f"{winner} beats {loser} by {self._size(value if winner == 'B' else -value)}"
+            found = f"{winner} is larger than {loser} by {self._size(value if winner == 'B' else -value)}"
         total = spaced(self.n_rows)
         if self.rows is None and self.misfit:
             allowed = spaced_count(self._assumed, "corrupt row")
             return f"{self.misfit} With {allowed} it is not settled whether {self.claim}."
         if self.rows is None:
             return f"These {total} rows do not settle whether {self.claim}, even if none is corrupt{reasons}."
-        text = f"{found}; this stands unless more than {spaced(self.rows)} of the {total} rows are corrupt{reasons}."
+        what = "that it is larger" if found.startswith(("A is", "B is")) else "the claim"
+        text = f"{found}; {what} stands unless more than {spaced(self.rows)} of the {total} rows are corrupt{reasons}."
         if self.rows < self._assumed:
             text = (
                 f"Whether {self.claim} is not settled if {spaced(self._assumed)} of the {total} rows may be corrupt; "
@@ -108,8 +109,9 @@ class Tolerance:
         return plan.withstands if isinstance(plan, RowPlan) else 0
 
     def _size(self, value: float) -> str:
+        sure = f"{percent(self.confidence)}, allowing for {spaced_count(self._assumed, 'corrupt row')}"
         if self.estimate.plan.vote != "order":
-            return with_radius(value, float(self.estimate.radius))
+            return f"{with_radius(value, float(self.estimate.radius))} ({sure})"
         low, high = (float(end) for end in self.estimate.interval)
         half = (high - low) / 2
         known = [
@@ -118,7 +120,7 @@ class Tolerance:
             if abs(end) < math.inf
         ]
         ends = f"{rounded(low, half)} to {rounded(high, half)}" if len(known) == 2 else "".join(known)
-        return f"{rounded(value, half)} ({ends})" if ends else rounded(value, None)
+        return f"{rounded(value, half)} ({ends}; {sure})" if ends else rounded(value, None)
 
     def _reasons(self) -> str:
         reasons = "" if self.estimate.certificate.adversary == "oblivious" else ", even by someone who saw the others"
@@ -127,6 +129,17 @@ class Tolerance:
         largest = [f"{sd:.3g}" for sd in np.atleast_1d(self.largest_sd).tolist() if math.isfinite(sd)]
         until = f"; with {count(self._assumed, 'corrupt row')} up to {' and '.join(largest)}" if largest else ""
         return f"{reasons} (if {self.premise}{until})"
+
+    def explain(self) -> str:
+        """Say in plain sentences what stands, until when, which rows decide, and how the estimate came about."""
+        lines = [self.sentence(deciding=5)]
+        if self.rows is not None:
+            lines.append(
+                f"The claim is proved, with {percent(self.confidence)} confidence, for every number of corrupt rows up "
+                f"to {spaced(self.rows)}, wherever they are. The interval beside the estimate allows "
+                f"for {spaced_count(self._assumed, 'corrupt row')}."
+            )
+        return "\n".join([*lines, self.estimate.explain()])
 
     def __repr__(self) -> str:
         return str(self)

@@ -246,7 +246,7 @@ class _Task:
             sizes,
             shape=shape,
             assumed=self.assumed,
-            statistic=kernel.name,
+            statistic=kernel.title,
             names=self.samples.names,
             n_omitted=sum(screened.bad),
             detail=detail,

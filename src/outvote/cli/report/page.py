@@ -198,7 +198,7 @@ def _differences(
             html.variant(str(label), key) for label, key in zip(pair.segment, columns.keys[1:], strict=True)
         )
         what = clean(_what(columns, asked), None)
-        finding = DifferenceFinding(one, what, asked.confidence, pair.plain, names[0], names[1], where)
+        finding = DifferenceFinding(one, what, asked.confidence, pair.plain(asked), names[0], names[1], where)
         found.append(_Compared(pair, line, finding, deciding))
     return found, left_out
 

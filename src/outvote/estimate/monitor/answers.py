@@ -17,14 +17,17 @@ from outvote.estimate.claim import Claim
 from outvote.estimate.evidence import NO_SCALE
 from outvote.estimate.monitor.arm import Arm
 from outvote.estimate.monitor.settings import Settings
+from outvote.estimate.remarks import remark_on
 from outvote.estimate.result import WITHOUT_BLOCKS, Interval, RobustEstimate
 from outvote.estimate.weigh import Planned, Weighed, weigh_counts
-from outvote.votes.evidence import EvidenceInterval, contradicts
+from outvote.votes.evidence import EvidenceInterval, contradicts, premise_factor
 from outvote.votes.evidence.e_values import log_e_of_difference, log_e_of_mean
 
 #: The largest logarithm whose exponential is a float.
 _LARGEST = 709.0
 _STATEMENT = "evidence that survives the removal of its strongest witnesses, at all times at once (Ville's inequality)"
+#: An sd of all rows that is so many times that of the first ones casts doubt on these.
+_GROWN = 1.5
 _FEW = "There are too few rows, or too many may be corrupt, to bound it."
 _RATIO = "The mean of the baseline may be 0, so nothing bounds the ratio."
 _REASON = (
@@ -131,7 +134,26 @@ def _written(
         statistic="relative difference" if relative else "difference" if two else "mean",
         n_omitted=sum(arm.n_omitted for arm in arms.values()),
         plain_mean=math.nan if weighed is None else weighed.plain,
+        remark="" if weighed is None else _remark(weighed, arms),
     )
+
+
+def _remark(weighed: Weighed, arms: Arms) -> str:
+    """Say what the rows of an arm say against the sd that its first rows chose; "" if they say nothing."""
+    for rows, one, allowed, (name, arm) in zip(
+        weighed.ordered, weighed.samples, weighed.counts, arms.items(), strict=True
+    ):
+        if one.assume is not None or not arm.sd:
+            continue
+        shown = weighed.unit * premise_factor(allowed / rows.n_rows) * one.rows.central_sd()
+        if text := remark_on(rows, allowed, name):
+            return text
+        if shown > _GROWN * arm.sd:
+            return (
+                f"The first rows{f' of {name}' if name else ''} chose an sd of {arm.sd:.3g}, but all rows so far show "
+                f"{shown:.3g}: declare what is known, assume=FiniteVariance(sd) or assume=Bounded(low, high)."
+            )
+    return ""
 
 
 def _radius(estimate: float, found: EvidenceInterval) -> float:

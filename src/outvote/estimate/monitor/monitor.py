@@ -268,7 +268,9 @@ class Monitor:
         lines = [f"{name} - {names[0]}: {self.result(name)}" for name in names[1:]] or [str(self.result())]
         if len(lines) == 1 and (names or self._settings.claim is not None):
             words = {None: "not decided", True: "true", False: "false"}[self.decided]
-            lines.append(f"{self._claim().text}: {words} after {spaced(self.n_rows)} rows")
+            first = next((look.n_rows for look in self.looks if look.decided is not None), self.n_rows)
+            when = "" if self.decided is None or first == self.n_rows else f"; decided after {spaced(first)} of"
+            lines.append(f"{self._claim().text}: {words}{when or ' after'} {spaced(self.n_rows)} rows")
         return "\n".join(lines)
 
     def plot(self, ax: Any = None) -> MonitorDisplay:
