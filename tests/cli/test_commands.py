@@ -284,7 +284,7 @@ def test_notes_name_options_not_arguments(tmp_path):
     done = run("compare", path, "--value", "v", "--by", "k")
     assert done.exit_code == 1
     assert "assume" not in done.stderr
-    assert "name one with --proportion, --sd, --bounds, --kurtosis or --scale" in done.stderr
+    assert "a limit, --bounds LOW HIGH, --sd SD, or --proportion for rows of 0 and 1" in done.stderr
     assert "The mean of the baseline may be 0" in done.stderr
 
 
@@ -295,14 +295,56 @@ def test_sentence_of_a_comparison_that_does_not_stand(tmp_path, low, high):
     path.write_text("k,v\n" + "".join(rows) + f"{high},1e6\n" * 100)
     options = ("--value", "v", "--by", "k", "--json")
     (found,) = json.loads(run("compare", path, *options, "--contamination", 110).stdout)["comparisons"]
-    start = "With 220 corrupt rows (--contamination 110) it is not settled whether B or A is larger; if no more than "
-    assert found["sentence"].startswith(start)
-    assert (
-        f" of the 700 rows were corrupt, {high} would be larger than {low} (if the clean rows' sd is"
-        in found["sentence"]
-    )
+    assert found["sentence"].startswith("At most 99 corrupt rows does not fit these 700 rows if the clean rows' sd is")
+    unsettled = "With 220 corrupt rows (--contamination 110) it is not settled whether B or A is larger."
+    assert found["sentence"].endswith(unsettled)
+    assert found["tolerance"] is None
     (found,) = json.loads(run("compare", path, *options, "--contamination", 0).stdout)["comparisons"]
     assert found["sentence"].startswith(f"{high} is larger than {low} by ")
+
+
+def test_sentence_of_a_comparison_that_stands_for_fewer_rows(tmp_path):
+    path, rng = tmp_path / "x.csv", np.random.default_rng(0)
+    rows = [f"A,{a:.4f}\nB,{b:.4f}\n" for a, b in zip(rng.normal(size=500), rng.normal(0.6, size=500), strict=True)]
+    path.write_text("k,v\n" + "".join(rows))
+    options = ("--value", "v", "--by", "k", "--json", "--contamination", 60)
+    (found,) = json.loads(run("compare", path, *options).stdout)["comparisons"]
+    start = "With 120 corrupt rows (--contamination 60) it is not settled whether B or A is larger; if no more than "
+    assert found["sentence"].startswith(start)
+    assert " of the 1 000 rows were corrupt, B would be larger than A (if the clean rows' sd is" in found["sentence"]
+    assert "another --contamination reads off another sd, --sd " in found["sentence"]
+
+
+def test_rows_that_contradict_an_sd_are_told_once(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("k,v\n" + "".join(f"A,{i % 7}\nB,{i % 7}\n" for i in range(300)) + "B,1e6\n" * 9)
+    options = ("--value", "v", "--by", "k", "--contamination", 2, "--sd", 3)
+    done = run("compare", path, *options)
+    assert done.exit_code == 1
+    assert "the rows contradict" in done.stderr
+    assert "larger" not in done.stdout
+    with pytest.raises(ValueError, match="the rows contradict"):
+        run("report", path, *options, "-o", tmp_path / "x.html")
+
+
+def test_without_an_interval_a_table_has_no_number(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("k,v\n" + "".join(f"A,{i % 7}\nB,{i % 7}\n" for i in range(300)) + "A,1e6\nB,1e6\n" * 9)
+    done = run("compare", path, "--value", "v", "--by", "k", "--contamination", 6)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("difference of means")]
+    assert line.split()[4:] == ["–", "–", "–", "none"]
+    assert "look as if more than 6 rows were corrupt" in done.stderr
+    assert "--contamination 9" in done.stderr
+
+
+def test_of_a_proportion_other_values_are_told_and_not_averaged(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("k,v\n" + "".join(f"{'AB'[i % 2]},{int(i % 5 == 0)}\n" for i in range(1000)) + "A,70\nB,70\n")
+    done = run("mean", path, "--value", "v", "--proportion", "--json")
+    (line,) = json.loads(done.stdout)["groups"]
+    assert line["plain"] == 0.2
+    done = run("compare", path, "--value", "v", "--by", "k", "--proportion")
+    assert "2 rows are neither 0 nor 1: counted as corrupt." in done.stderr
 
 
 def test_comparison_starts_at_the_contamination(tmp_path):

@@ -70,8 +70,8 @@ def test_rows_with_nan_are_the_first_that_are_corrupt():
 
 def test_the_sentence_says_what_stands():
     found = ov.tolerance(X, claim="p90 < 170")
-    assert str(found).startswith(f"p90 < 170: it is {found.estimate.estimate:.0f} (")
-    assert str(found).endswith(f"this stands unless more than {found.rows} of the 400 rows are corrupt.")
+    assert str(found).startswith(f"p90 < 170: it is {found.estimate.estimate:.0f} ± ")
+    assert str(found).endswith(f"the claim stands unless more than {found.rows} of the 400 rows are corrupt.")
     assert (found.premise, found.stands) == ("", True)
     unsettled = ov.tolerance(X, claim="median < 20")
     assert (unsettled.rows, unsettled.deciding) == (None, ())

@@ -162,7 +162,7 @@ def test_groups_that_cannot_be_answered_say_why():
     assert "largest count here is 0" in a.note
     assert (b.provenance, b.note) == ("conditional", "")
     assert c.provenance == "none"
-    assert "all equal" in c.note
+    assert "Most rows have the same value" in c.note
     assert math.isnan(c.low) or c.low is None or math.isinf(c.low)
 
 

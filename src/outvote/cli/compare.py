@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from outvote.cli.answer import Asked, Progress, Value, in_options, silent
 from outvote.cli.variants import Pairing, pairings
 from outvote.data.columns import Columns, Label
 from outvote.data.missing import ContradictionError
-from outvote.data.text import count, percent, spaced, spaced_count, with_radius
+from outvote.data.text import count, percent, spaced, spaced_count, with_interval
 from outvote.estimate.contrast import Contrast
 from outvote.estimate.curve import Curve, Side, curve
 from outvote.estimate.difference import difference
@@ -185,14 +186,14 @@ def _sentence(found: Curve, baseline: str, other: str, gap: Value, asked: Asked,
     winner, loser = (other, baseline) if larger else (baseline, other)
     rows = f"{spaced(found.stands)} of the {spaced(found.n_rows)} rows"
     if settled and gap.estimate is not None:
-        size = with_radius(abs(gap.estimate), gap.radius or 0.0)
+        ends = [sign if end is None else end for end, sign in ((gap.low, -math.inf), (gap.high, math.inf))]
+        value, *ends = (found.sign * one for one in (gap.estimate, *ends))
         reasons = f" (if {found.premise})" if found.premise else ""
         reasons = reasons or ("" if found.provenance == "certified" else " (plug-in)")
         sure = f"{percent(asked.confidence)}, allowing for {spaced_count(found.assumed, 'corrupt row')}"
-        return (
-            f"{winner} is larger than {loser} by {size} ({sure}); that it is larger stands unless more than {rows} are "
-            f"corrupt{reasons}."
-        )
+        size = with_interval(value, min(ends), max(ends), sure)
+        stands = f"that it is larger stands unless more than {rows} are corrupt"
+        return f"{winner} is larger than {loser} by {size}; {stands}{reasons}."
     few = f"no more than {rows} were" if found.stands else "no row were"
     turned = gap.high is not None and gap.low is not None and (gap.high < 0 if larger else gap.low > 0)
     now = f"{loser} is larger than {winner}" if turned else f"it is not settled whether {other} or {baseline} is larger"

@@ -25,6 +25,27 @@ def with_radius(estimate: float, radius: float) -> str:
     return f"{rounded(estimate, radius)} ± {rounded(radius, radius)}"
 
 
+def with_interval(estimate: float, low: float, high: float, sure: str) -> str:
+    """Write a number with its interval, and in brackets how sure that is: as ± where both sides are about equal.
+
+    Examples
+    --------
+    >>> with_interval(1.02, 0.95, 1.09, "95 %"), with_interval(0.11, 0.01, 0.2, "95 %")
+    ('1.020 ± 0.070 (95 %)', '0.110 (0.010 to 0.200; 95 %)')
+    >>> with_interval(3.0, 2.0, math.inf, "95 %"), with_interval(3.0, -math.inf, math.inf, "95 %")
+    ('3 (at least 2; 95 %)', '3')
+    """
+    half = (high - low) / 2
+    if math.isfinite(half):
+        if abs((high - estimate) - (estimate - low)) <= 0.04 * half:
+            return f"{with_radius(estimate, half)} ({sure})"
+        return f"{rounded(estimate, half)} ({rounded(low, half)} to {rounded(high, half)}; {sure})"
+    known = [
+        f"{word} {rounded(end, None)}" for end, word in ((low, "at least"), (high, "at most")) if math.isfinite(end)
+    ]
+    return f"{rounded(estimate, None)} ({known[0]}; {sure})" if known else rounded(estimate, None)
+
+
 def rounded(value: float | None, radius: float | None) -> str:
     """Write a number with the digits that its radius leaves; a dash for no number.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from outvote.blocks.plan import RowPlan
-from outvote.data.text import count, html_table, percent, rounded, spaced, spaced_count, with_radius
+from outvote.data.text import count, html_table, percent, spaced, spaced_count, with_interval
 from outvote.estimate.result import RobustEstimate
 
 
@@ -79,11 +79,11 @@ class Tolerance:
 
     def sentence(self, deciding: int = 0) -> str:
         """Say what stands, and until when; list so many of the deciding rows."""
-        value, reasons = float(self.estimate.estimate), self._reasons()
-        found = f"{self.claim}: it is {self._size(value)}"
+        reasons = self._reasons()
+        found = f"{self.claim}: it is {self._size()}"
         if self.claim in ("difference > 0", "difference < 0"):
             winner, loser = ("B", "A") if self.claim == "difference > 0" else ("A", "B")
-            found = f"{winner} is larger than {loser} by {self._size(value if winner == 'B' else -value)}"
+            found = f"{winner} is larger than {loser} by {self._size(1 if winner == 'B' else -1)}"
         total = spaced(self.n_rows)
         if self.rows is None and self.misfit:
             allowed = spaced_count(self._assumed, "corrupt row")
@@ -108,19 +108,11 @@ class Tolerance:
         plan = self.estimate.plan
         return plan.withstands if isinstance(plan, RowPlan) else 0
 
-    def _size(self, value: float) -> str:
+    def _size(self, sign: int = 1) -> str:
+        """Write the estimate, or its negative, with its interval."""
+        value, *ends = (sign * float(one) for one in (self.estimate.estimate, *self.estimate.interval))
         sure = f"{percent(self.confidence)}, allowing for {spaced_count(self._assumed, 'corrupt row')}"
-        if self.estimate.plan.vote != "order":
-            return f"{with_radius(value, float(self.estimate.radius))} ({sure})"
-        low, high = (float(end) for end in self.estimate.interval)
-        half = (high - low) / 2
-        known = [
-            f"{word} {rounded(end, half)}"
-            for end, word in ((low, "at least"), (high, "at most"))
-            if abs(end) < math.inf
-        ]
-        ends = f"{rounded(low, half)} to {rounded(high, half)}" if len(known) == 2 else "".join(known)
-        return f"{rounded(value, half)} ({ends}; {sure})" if ends else rounded(value, None)
+        return with_interval(value, min(ends), max(ends), sure)
 
     def _reasons(self) -> str:
         reasons = "" if self.estimate.certificate.adversary == "oblivious" else ", even by someone who saw the others"
