@@ -38,7 +38,7 @@ def with_interval(estimate: float, low: float, high: float, sure: str) -> str:
     half = (high - low) / 2
     if math.isfinite(half):
         if abs((high - estimate) - (estimate - low)) <= 0.04 * half:
-            return f"{with_radius(estimate, half)} ({sure})"
+            return f"{with_radius(estimate, max(high - estimate, estimate - low))} ({sure})"
         return f"{rounded(estimate, half)} ({rounded(low, half)} to {rounded(high, half)}; {sure})"
     known = [
         f"{word} {rounded(end, None)}" for end, word in ((low, "at least"), (high, "at most")) if math.isfinite(end)
