@@ -12,6 +12,8 @@ from outvote.data.text import listed, percent, rounded, spaced, spaced_count
 from outvote.estimate.curve import Curve
 
 NO_INTERVAL = "There is no interval: this many corrupt rows could outvote the good ones."
+#: Where so few rows may be corrupt that they could not: one row in so many.
+_FEW, TOO_MUCH_SPREAD = 10, "There is no interval: more rows than that look corrupt, or there are too few rows."
 
 
 def value_at(curve: Curve, count: int) -> tuple[Value, int]:
@@ -108,7 +110,7 @@ class Finding(ABC):
         """Return the number with its interval in a sentence, if `count` rows are corrupt."""
         value, sign = value_at(self.curve, count)
         if not value.bounded:
-            return NO_INTERVAL
+            return TOO_MUCH_SPREAD if _FEW * count < self.curve.n_rows else NO_INTERVAL
         return f"{self.between(value, sign)}."
 
 
