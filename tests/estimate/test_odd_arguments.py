@@ -94,3 +94,21 @@ def test_rows_that_contradict_the_one_assumption_of_two_samples_are_refused():
 def test_a_claim_about_pairs_that_is_not_text_is_refused(claim):
     with pytest.raises(TypeError, match=r"claim=.* must read like"):
         ov.tolerance(X, Y, claim=claim, paired=True)
+
+
+@pytest.mark.parametrize("wrong", [None, "yes", 1, np.array([1, 2])])
+@pytest.mark.parametrize(
+    ("name", "ask"),
+    [
+        ("relative", ov.difference),
+        ("paired", ov.difference),
+        ("paired", ov.tolerance),
+        ("simultaneous", lambda x, y, **asked: ov.mean(x, **asked)),
+        ("simultaneous", lambda x, y, **asked: ov.quantile(x, **asked)),
+        ("simultaneous", ov.quantile_difference),
+        ("simultaneous", lambda x, y, **asked: ov.u_statistic(x, y, kernel="auc", **asked)),
+    ],
+)
+def test_what_is_neither_true_nor_false_is_refused(name, ask, wrong):
+    with pytest.raises(TypeError, match=f"{name}=.* must be True or False"):
+        ask(X, Y, **{name: wrong})

@@ -137,6 +137,21 @@ def _probability(name: str, value: object) -> float:
     return number
 
 
+def check_flags(**flags: object) -> None:
+    """Refuse what is neither True nor False.
+
+    Examples
+    --------
+    >>> check_flags(relative=True)
+    >>> check_flags(relative="no")
+    Traceback (most recent call last):
+    TypeError: relative='no' must be True or False
+    """
+    for name, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{name}={value!r} must be True or False")
+
+
 def is_number(value: object) -> bool:
     """Return whether a value is a real number, of Python or numpy, and not a boolean."""
     return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))

@@ -443,7 +443,7 @@ def readable(error: Exception, source: str, kind: str = "", found: str = "") -> 
     told = ". ".join(line.removesuffix(".") for line in lines[: 3 if "CSV Error" in lines[0] else 1])
     if isinstance(error, duckdb.OutOfMemoryException):
         return MemoryError(f"{source}: the memory_limit does not suffice, allow more or use fewer blocks ({told})")
-    told = found.replace("FILE", source) or told
+    told = found.replace("FILE", source) or told.replace("invalid literal", "what is there is not JSON")
     as_kind = f" as {kind}" if kind else ""
     failure = OSError if isinstance(error, (duckdb.IOException, OSError)) else ValueError
     return failure(f"{source} cannot be read{as_kind}: {_KIND_OF_ERROR.sub('', told)}")

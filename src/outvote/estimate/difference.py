@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from outvote.assumptions import Bounded
 from outvote.blocks.partition import PartitionKind, Remainder, Rng
 from outvote.contamination import Contamination
-from outvote.data.arguments import check_choice, per_sample
+from outvote.data.arguments import check_choice, check_flags, per_sample
 from outvote.data.missing import NanPolicy
 from outvote.data.rows import Rows, read_sample
 from outvote.estimate.compared import Compared, read_compared
@@ -218,6 +218,7 @@ max_contamination
     for name, one in (("baseline", baseline), ("segments", segments), ("unit", unit)):
         if one is not None:
             raise ValueError(f"{name}={one!r} is for a table: difference(frame, value=…, by=…, {name}={one!r})")
+    check_flags(paired=paired, relative=relative, simultaneous=simultaneous, ratio=ratio)
     request = Request.read(
         contamination, confidence, vote=vote, votes=VoteName, n_blocks=n_blocks, n_samples=1 if paired else 2,
         partition=partition, remainder=remainder, nan_policy=nan_policy, alternative=alternative, rng=rng,

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from outvote.assumptions import SYMMETRIC_ONLY, Symmetric
 from outvote.blocks.partition import PartitionKind, Remainder, Rng
 from outvote.contamination import Contamination
+from outvote.data.arguments import check_flags
 from outvote.data.missing import NanPolicy, check_rows, screen
 from outvote.data.rows import Rows, read_columns
 from outvote.estimate.block_values import block_means, deal_mean, within_bounds
@@ -128,6 +129,7 @@ def mean(
             "weights are not supported: one heavy row would decide its block, and the count of corrupt rows "
             "that the blocks outvote would mean nothing. Resample rows by weight, or estimate a ratio of two means"
         )
+    check_flags(simultaneous=simultaneous)
     request = Request.read(
         contamination, confidence, vote=vote, votes=VoteName, n_blocks=n_blocks, partition=partition,
         remainder=remainder, nan_policy=nan_policy, alternative=alternative, rng=rng,

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from outvote.blocks.plan import RowPlan
 from outvote.certificate import Certificate
 from outvote.contamination import Contamination
+from outvote.data.arguments import check_flags
 from outvote.data.missing import NanPolicy, check_certain
 from outvote.data.rows import Rows, read_columns
 from outvote.data.tensors import is_tensor, to_host
@@ -90,6 +91,7 @@ def quantile(
     There are too few rows to bound p99 from above at this confidence: n ≥ 368 rows would.
     """
     shares = Shares.read(q)
+    check_flags(simultaneous=simultaneous)
     request = Request.read(
         contamination, confidence, vote="auto", votes=VoteName, nan_policy=nan_policy, alternative=alternative,
         max_contamination=max_contamination,

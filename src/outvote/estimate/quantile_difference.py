@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outvote.blocks.plan import RowPlan
 from outvote.contamination import Contamination
-from outvote.data.arguments import check_choice
+from outvote.data.arguments import check_choice, check_flags
 from outvote.data.missing import NanPolicy, check_certain
 from outvote.data.rows import read_sample
 from outvote.estimate.levels import agree
@@ -82,6 +82,7 @@ def quantile_difference(
     difference of medians 0.31 ± 0.11 (certified 95 %, allows for 100 corrupt rows in both together)
     """
     shares = Shares.read(q)
+    check_flags(simultaneous=simultaneous)
     request = Request.read(
         contamination, confidence, vote="auto", votes=VoteName, n_samples=2, nan_policy=nan_policy,
         alternative=alternative, max_contamination=max_contamination,

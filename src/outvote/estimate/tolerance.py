@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from outvote.assumptions import Bounded
 from outvote.blocks.partition import Rng, seed_of
 from outvote.contamination import Adversary, Contamination
-from outvote.data.arguments import check_choice, log_delta_of
+from outvote.data.arguments import check_choice, check_flags, log_delta_of
 from outvote.data.missing import ContradictionError, MoreCorruptRows
 from outvote.data.rows import read_rows
 from outvote.data.tensors import to_host
@@ -109,6 +109,7 @@ def tolerance(
     """
     about_quantile = QuantileClaim.read(claim)
     _check_options(options)
+    check_flags(paired=paired, ratio=ratio)
     adversary = _adversary(adversary, contamination)
     metric = {"ratio": ratio, "covariate": covariate, "coefficient": coefficient}
     adjusted = ratio or covariate is not None or coefficient is not None

@@ -161,6 +161,8 @@ class GroupedBlockSummary(Summary):
         if isinstance(blocks, list):
             blocks = {read_label(key): k for key, k in blocks}
         summary = cls(blocks, whole(header["seed"]))
+        if not all(isinstance(one, list) and one for one in header["groups"]):
+            raise ValueError("groups are of another kind")
         groups = {read_label(key): [whole(n, most=MOST) for n in counts] for key, *counts in header["groups"]}
         if len(groups) != len(header["groups"]) or any(len(counts) != 2 for counts in groups.values()):
             raise ValueError("two groups have the same label, or a group has not two counts")

@@ -320,6 +320,8 @@ class RowSummary:
         return summary
 
     def _with_rows(self, rows: Any) -> Self:
+        if not isinstance(rows, (list, np.ndarray)):
+            raise ValueError("rows are of another kind")
         values = np.array([number_in(row) for row in rows] if isinstance(rows, list) else rows, dtype=np.float64)
         if self.bins is not None or values.ndim != 1 or len(values) > BINS or not np.isfinite(values).all():
             raise ValueError("rows are impossible")
