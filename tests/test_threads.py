@@ -1,28 +1,64 @@
-"""Eight threads call public functions at once, in a process that has loaded nothing yet."""
+"""Public functions in eight threads at once, and in processes that were forked or spawned."""
 
 import subprocess
 import sys
 
-PROGRAM = """
-import threading
+import pytest
+
+CALLS = """
 import numpy as np, pandas as pd, outvote as ov
-import outvote._numba as compiled
-compiled._WORTH_SECONDS = 0.0  # every thread would load what is compiled
+from sklearn.linear_model import LinearRegression
 x, y = np.random.default_rng(0).normal(size=(2, 9000))
+X, few, many = np.c_[x, y][:200], x[:300], x[:300].reshape(30, 10)
+frame = pd.DataFrame({"v": x, "k": ["a", "b", "c"] * 3000})
+def fitted(kind, target, **options):
+    model = kind(max_iter=3, random_state=0, **options).fit(X, target)
+    return repr((model.transform(X) if hasattr(model, "transform") else model.predict(X)).tolist())
+def summed(kind):
+    return kind.update(few).to_json()
+classes = (X[:, 0] > 0).astype(int)
 calls = [
     lambda: ov.mean(x, partition="hash", rng=0),
     lambda: ov.mean(x),
+    lambda: ov.mean(many).interval,
+    lambda: ov.mean(few, vote="soft", assume=ov.FiniteVariance(2.0)).interval,
     lambda: ov.u_statistic(x, y, kernel="auc"),
+    lambda: ov.u_statistic(few, kernel="gini", vote="median", rng=0).interval,
     lambda: ov.difference(x, y),
-    lambda: ov.quantile(x, [0.5, 0.9]),
+    lambda: ov.quantile(x, [0.5, 0.9]).interval,
+    lambda: ov.quantile_difference(x, y).interval,
     lambda: ov.tolerance(x + 1, claim="mean > 0"),
-    lambda: ov.scan(pd.DataFrame({"v": x})).mean("v"),
+    lambda: ov.sensitivity(few),
+    lambda: ov.certify_risk(np.abs(few)).interval,
+    lambda: ov.mmd(few, y[:300]).interval,
     lambda: ov.suspects(x, partitions=20),
+    lambda: ov.plan_blocks(10_000),
+    lambda: ov.rows_needed(0.2, assume=ov.FiniteVariance(1.0)),
+    lambda: ov.describe(frame).to_dict(),
+    lambda: ov.scan(frame).mean("v"),
+    lambda: ov.scan(frame).mean("v", by="k").to_dict(),
+    lambda: ov.Monitor(claim="mean > 0").update(few).result().interval,
+    lambda: summed(ov.RowSummary()),
+    lambda: summed(ov.BlockSummary(5, seed=3)),
+    lambda: ov.GroupedBlockSummary(5, seed=3).update(few, ["a", "b", "c"] * 100).to_json(),
+    lambda: fitted(ov.RobustRegressor, X[:, 1]),
+    lambda: fitted(ov.RobustClassifier, classes),
+    lambda: fitted(ov.RobustRanker, X[:, 1]),
+    lambda: fitted(ov.RobustMetricLearner, classes),
+    lambda: fitted(ov.RobustAUCClassifier, classes),
+    lambda: ov.RobustFit(LinearRegression(), random_state=0).fit(X, X[:, 1]).predict(X).tolist(),
 ]
+import outvote._numba as compiled
+compiled._WORTH_SECONDS = 0.0  # what is compiled is loaded at once
+"""
+THREADS = """
+import threading, warnings
+warnings.simplefilter("ignore")
+n = len(calls)
 barrier, found = threading.Barrier(8), [set() for _ in calls]
 def work(first):
-    for k in range(8):
-        call = (first * (k > 0) + k) % 8  # all begin with the same, then each goes its own way
+    for k in range(n):
+        call = (first * (k > 0) + k) % n  # all begin with the same, then each goes its own way
         barrier.wait()
         try:
             found[call].add(str(calls[call]()))
@@ -33,11 +69,34 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-for answers in found:
-    assert len(answers) == 1 and "Error" not in str(answers), answers
+for call, answers in zip(calls, found):
+    assert answers == {str(call())}, (answers, call())
+"""
+PROCESSES = """
+import multiprocessing, os, sys, warnings
+warnings.simplefilter("ignore")
+frame.to_csv("rows.csv", index=False)
+some = [*calls[:16], lambda: ov.scan("rows.csv").mean("v", by="k").to_dict()]
+def answers(_=None):
+    return [str(call()) for call in some]
+if __name__ == "__main__":
+    here = answers()
+    with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
+        there = pool.map_async(answers, [None]).get(timeout=300)[0]
+    assert here == there, [pair for pair in zip(here, there) if pair[0] != pair[1]]
 """
 
 
-def test_eight_threads_get_the_same_answers():
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=600)
+def test_eight_threads_get_the_answers_of_one():
+    done = subprocess.run([sys.executable, "-c", CALLS + THREADS], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn"])
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not fork")
+def test_other_processes_get_the_same_answers(way, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(CALLS + PROCESSES)
+    command = [sys.executable, str(program), way]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -25,6 +25,7 @@ from typing import Any, BinaryIO, Self
 from outvote.data.cells import Style, number_of, style_of, text_of
 from outvote.data.conversion import check_reading, copied, sheets_told
 from outvote.data.csv_text import check_header, check_rows, dialect, first_cells, first_line, unreadable
+from outvote.data.interrupts import interruptible
 from outvote.data.packages import install_command
 
 #: Endings of names, and the kind of file they stand for; `.gz` or `.zst` may follow those of text.
@@ -427,7 +428,8 @@ class Files:
 
         shown = str(self) if path is None else self.shown(path)
         try:
-            yield
+            with interruptible():
+                yield
         except (duckdb_module().Error, pa.ArrowException) as error:
             told = ""
             if self.is_text and ("sniffing" in str(error) or "not utf-8" in str(error)):

@@ -301,7 +301,8 @@ class OrderedTuples(Ordered):
 
     def scaled(self, factor: float) -> Ordered:
         """Return the values multiplied by a positive number."""
-        scaled = tuple(values * factor for values in self.matchings)
+        with np.errstate(over="ignore"):  # values far out become infinite
+            scaled = tuple(values * factor for values in self.matchings)
         return replace(self, column=scaled[0], matchings=scaled)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from outvote.data.files import (
     quoted,
     readable,
 )
+from outvote.data.interrupts import interruptible
 from outvote.estimate.summary import BlockSummary
 from outvote.tables.engine import (
     ANSWER,
@@ -299,11 +300,20 @@ class DuckEngine(Engine):
         empty = self._arrow(f"SELECT k0 FROM ({self._source.select(Query((), (name,)), None)}) LIMIT 0")
         return empty.schema.field("k0").type
 
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Turn errors of DuckDB into one line that says what to do, and Ctrl-C into what it is elsewhere."""
+        with interruptible():
+            try:
+                yield
+            except duckdb_module().Error as error:
+                if "INTERRUPT Error" in str(error):
+                    raise
+                raise readable(error, str(self)) from None
+
     def _arrow(self, sql: str) -> Any:
-        try:
+        with self._refusing():
             return self._source.run(sql).to_arrow_table()
-        except duckdb_module().Error as error:
-            raise readable(error, str(self)) from None
 
     def is_boolean(self, name: str) -> bool:
         """Return whether a column holds booleans by its type."""
@@ -435,7 +445,7 @@ class DuckEngine(Engine):
         each, keys = range(len(query.columns)), range(len(query.by))
         heads = [*(f"v{j}" for j in each), *(f"k{j}" for j in keys), "id"]
         labels = {written: key for key, written in self._written.items()}
-        try:
+        with self._refusing():
             for batch in self._source.run(
                 f"SELECT {', '.join(heads)} FROM ({self._source.select(query, self._row_id)})"
             ).to_arrow_reader(_BATCH):
@@ -445,15 +455,13 @@ class DuckEngine(Engine):
                 several = [key if len(keys) > 1 else (key,) for key in found]
                 named = [objects([one[j] for one in several]) for j in keys]  # type: ignore[index]
                 yield np.column_stack(columns), named, batch.columns[-1].to_numpy(zero_copy_only=False)
-        except duckdb_module().Error as error:
-            raise readable(error, str(self)) from None
 
     def stream(self, query: Query, labels: Sequence[Key]) -> Iterator[Part]:
         """Yield all rows in their order, some at a time."""
         codes_of = GroupCodes({self._written[label]: number for number, label in enumerate(labels)} if query.by else {})
         each, keys = range(len(query.columns)), range(len(query.by))
         heads = [*(f"v{j}" for j in each), *(f"k{j}" for j in keys), *(() if self._row_id is None else ("id",))]
-        try:
+        with self._refusing():
             for batch in self._source.run(
                 f"SELECT {', '.join(heads)} FROM ({self._source.select(query, self._row_id)})"
             ).to_arrow_reader(_STREAMED):
@@ -463,8 +471,6 @@ class DuckEngine(Engine):
                 codes = codes_of(columns[len(each) : len(each) + len(keys)]) if query.by else None
                 ids = None if self._row_id is None else columns[-1].to_numpy(zero_copy_only=False)
                 yield Part(table, codes, ids)
-        except duckdb_module().Error as error:
-            raise readable(error, str(self)) from None
 
     def kept(self, query: Query, labels: Sequence[Key], *, omit: bool) -> Groups:
         """Bring the rows of some groups here, which are looked at with as many threads as DuckDB uses."""
@@ -473,12 +479,10 @@ class DuckEngine(Engine):
 
     def _batches(self, sql: str) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
         """Fetch lines of (block, values), some at a time."""
-        try:
+        with self._refusing():
             for batch in self._source.run(sql).to_arrow_reader(_BATCH):
                 if batch.num_rows:
                     labels, *values = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
                     rows = np.column_stack(values)
                     refuse_nan(rows, str(self))
                     yield labels, rows
-        except duckdb_module().Error as error:
-            raise readable(error, str(self)) from None
