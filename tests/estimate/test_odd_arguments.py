@@ -112,3 +112,9 @@ def test_a_claim_about_pairs_that_is_not_text_is_refused(claim):
 def test_what_is_neither_true_nor_false_is_refused(name, ask, wrong):
     with pytest.raises(TypeError, match=f"{name}=.* must be True or False"):
         ask(X, Y, **{name: wrong})
+
+
+@pytest.mark.parametrize("alternative", ["less", "greater", "two-sided"])
+def test_contradicted_scales_of_two_samples_are_refused_on_one_side_too(alternative):
+    with pytest.raises(ValueError, match="the rows contradict assume"):
+        ov.difference(X * 1e-8, Y * 50, 0.01, 0.5, assume=ov.FiniteKurtosis(5.0, sd=1e-8), alternative=alternative)

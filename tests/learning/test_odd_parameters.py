@@ -1,5 +1,7 @@
 """Parameters of other kinds are refused, and predictions of short floats do not overflow."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -24,3 +26,13 @@ def test_predictions_of_short_floats_do_not_overflow(learner):
     model.coef_ = model.coef_ * 1e30
     found = model.predict(np.full((1, 2), 1e20, dtype=np.float32))
     assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("name", ["momentum", "step_size", "alpha", "contamination"])
+def test_fractions_are_numbers(name):
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    one, two = (
+        ov.RobustRegressor(max_iter=5, random_state=0, **{name: value}).fit(x, x[:, 0]).predict(x)
+        for value in (Fraction(1, 8), 0.125)
+    )
+    np.testing.assert_array_equal(one, two)

@@ -54,6 +54,8 @@ class Steps:
             raise ValueError(f"step_size={self.size!r} must be a positive number")
         if not (is_number(self.momentum) and 0 <= self.momentum < 1):
             raise ValueError(f"momentum={self.momentum!r} must lie in [0, 1)")
+        object.__setattr__(self, "size", float(self.size))  # fractions, and numbers of numpy
+        object.__setattr__(self, "momentum", float(self.momentum))
 
     def length(self, epoch: int, n_epochs: int) -> float:
         """Return γ_t."""

@@ -76,7 +76,7 @@ class EvidenceInterval:
     @property
     def empty(self) -> bool:
         """Whether the rows contradict what was assumed."""
-        return not self.low <= self.high
+        return not self.low <= self.high or self.low == math.inf or self.high == -math.inf
 
     @property
     def unbounded(self) -> bool:
