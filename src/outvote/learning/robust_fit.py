@@ -20,7 +20,7 @@ from outvote.contamination import Contamination
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.risk import certify_risk
 from outvote.learning.arrays import Array
-from outvote.learning.jury import worst_in_classes
+from outvote.learning.jury import own_losses, worst_in_classes
 from outvote.learning.labels import known_labels
 from outvote.learning.robustness_warnings import warn_of_lost_class
 from outvote.learning.trust import FEWEST, TOO_FAR, contradicted_losses, far_scores, worst
@@ -343,7 +343,9 @@ class _Trial:
             errors = int((~out & (chances.argmax(axis=1) != self.targets)).sum())
             if wrong.sum() < FEWEST * self.n_corrupt or errors > _OWN_ERRORS * left:
                 return none
-            return worst_in_classes(losses, wrong, self.targets, np.append(np.bincount(self.targets) // 2, left))
+            # Of a single tree the median loss is the same for all of them, but not the mean probability.
+            losses, most = own_losses(chances, self.targets), np.append(np.bincount(self.targets) // 2, left)
+            return worst_in_classes(losses, wrong, self.targets, most)
         wrong = worst(losses, wrong, left)
         if not wrong.any():
             return none
