@@ -128,38 +128,6 @@ def mean(
 
 
 @command(
-    "outvote describe orders.csv",
-    "outvote describe orders.xlsx --sheet 2 --contamination 0.5% --csv",
-)
-def describe(
-    files: Paths,
-    contamination: Corrupt = "0.01",
-    confidence: Confidence = 0.95,
-    kind: Kind = None,
-    encoding: Encoding = None,
-    decimal: Decimal = ".",
-    sheet: Sheet = None,
-    json: AsJson = False,
-    csv: AsCsv = False,
-) -> None:
-    """Sum up every column of numbers: its mean, plain and robust, quantiles, and how many rows look suspect.
-
-    Cells without a number are missing. Columns of which most cells are text are left out.
-    """
-    from outvote.cli import printing
-    from outvote.cli.describe import describe_file
-    from outvote.cli.options import read_options
-
-    form = form_of(json, csv)
-    asked = read_options(contamination, confidence, None, None, None, None, Vote.auto, Nan.omit, 0)
-    if asked.contamination == "auto":
-        raise ValueError("--contamination auto is for one mean at a time: give a share (0.01) or a number of rows (50)")
-    with opened(files, ["every"], kind, encoding, decimal, sheet) as (source, _):
-        answer = describe_file(source, asked)
-    raise typer.Exit(printing.show(answer, form))
-
-
-@command(
     "outvote quantile orders.csv --value wait --q 0.5,0.95",
     "outvote quantile logs/*.parquet --value wait --by server --q 0.99",
 )
@@ -369,6 +337,38 @@ def monitor(
             columns, asked, str(source), claim=claim, baseline=baseline, n_looks=looks, n_plan=plan, figure=figure,
             progress=progress,
         )  # fmt: skip
+    raise typer.Exit(printing.show(answer, form))
+
+
+@command(
+    "outvote describe orders.csv",
+    "outvote describe orders.xlsx --sheet 2 --contamination 0.5% --csv",
+)
+def describe(
+    files: Paths,
+    contamination: Corrupt = "0.01",
+    confidence: Confidence = 0.95,
+    kind: Kind = None,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
+    sheet: Sheet = None,
+    json: AsJson = False,
+    csv: AsCsv = False,
+) -> None:
+    """Sum up every column of numbers: its mean, plain and robust, quantiles, and how many rows look suspect.
+
+    Cells without a number are missing. Columns of which most cells are text are left out.
+    """
+    from outvote.cli import printing
+    from outvote.cli.describe import describe_file
+    from outvote.cli.options import read_options
+
+    form = form_of(json, csv)
+    asked = read_options(contamination, confidence, None, None, None, None, Vote.auto, Nan.omit, 0)
+    if asked.contamination == "auto":
+        raise ValueError("--contamination auto is for one mean at a time: give a share (0.01) or a number of rows (50)")
+    with opened(files, ["every"], kind, encoding, decimal, sheet) as (source, _):
+        answer = describe_file(source, asked)
     raise typer.Exit(printing.show(answer, form))
 
 
