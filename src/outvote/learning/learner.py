@@ -235,13 +235,13 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1, size=4))
 
     def _corrupt_rows(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        """Return how many rows of each sample may be corrupt: rounded up, if so many blocks of pairs fit."""
+        """Return how many rows of each sample may be corrupt: rounded up, if blocks of three rows are left."""
         allowed = Contamination.of(self.contamination)
         down = allowed.rounded_down(sizes)
         if self.algorithm == "paper":
             return down
         up = allowed.counts(sizes)
-        return up if 2 * (2 * sum(up) + 1) <= min(sizes) else down
+        return up if 3 * (2 * sum(up) + 1) <= min(sizes) else down
 
     def _plan(self, n_rows: int, n_corrupt: int, contamination: Any, degree: int) -> BlockPlan:
         """Plan the blocks of one sample."""
