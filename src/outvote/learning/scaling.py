@@ -78,7 +78,8 @@ class ScaledRows:
             ready = _numba.compiled(1e-8 * len(self.x))
             if ready is not None:
                 return np.asarray(ready.narrow_scores(self.x, inner, float(shift)))
-        scores = (self.x @ inner.astype(self.x.dtype)).astype(np.float64, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):  # as the compiled form does
+            scores = (self.x @ inner.astype(self.x.dtype)).astype(np.float64, copy=False)
         scores += shift
         return scores
 
@@ -126,7 +127,8 @@ class ScaledRows:
     def to_user(self, weights: Array) -> tuple[Array, Any]:
         """Return coefficients and intercept for the rows as given."""
         inner = (weights[: self.x.shape[1]].T / self.scale).T
-        return inner, (weights[-1] if self.intercept else 0.0) - self.centre @ inner
+        with np.errstate(over="ignore", invalid="ignore"):  # of rows at the ends of floats
+            return inner, (weights[-1] if self.intercept else 0.0) - self.centre @ inner
 
     def from_user(self, coefficients: Array, intercept: Any) -> Array:
         """Return the weights that give these coefficients and this intercept."""
