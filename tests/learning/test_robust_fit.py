@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import roc_auc_score
@@ -51,6 +52,15 @@ def test_wrong_labels_are_left_out(model):
     assert roc_auc_score(np.arange(500) < 40, robust.outlier_scores_) > 0.9
     assert robust.score(x, right) >= clone(model).fit(x, y).score(x, right) - 0.005
     assert robust.certify(x[40:], y[40:], contamination=0.02).interval.high < 0.2
+
+
+def test_rows_that_every_tree_contradicts_go_before_those_that_most_do():
+    x, right = load_breast_cancer(return_X_y=True)
+    y = np.where(np.arange(len(x)) % 14 == 0, 1 - right, right)
+    robust = ov.RobustFit(DecisionTreeClassifier(random_state=0), contamination=0.08, random_state=0).fit(x, y)
+    # Of a tree that is grown to the end the probabilities are 0 and 1: more rows are contradicted than may be left out.
+    assert (~robust.support_).sum() == 46
+    assert (~robust.support_[y != right]).sum() >= 26
 
 
 def test_nothing_is_left_out_of_clean_rows_or_if_nothing_is_declared():
