@@ -18,6 +18,7 @@ from outvote.contamination import Contamination
 from outvote.data.missing import check_certain
 from outvote.estimate.compared import Compared
 from outvote.estimate.evidence import HINT, NO_SCALE, OrderedTable, mean_by_evidence, premise_of_columns
+from outvote.estimate.ordered import Ordered
 from outvote.estimate.remarks import remark_on, remark_on_odd
 from outvote.estimate.request import Request
 from outvote.estimate.result import Interval, RobustEstimate, drawn_later
@@ -52,9 +53,20 @@ def difference_by_evidence(
         return None if found.empty else found
 
     weighed, found = weighed.believed(interval)
+    if not relative:
+        found = _between_rows(found, compared.ordered)
     if not lift:
         return _written(compared, weighed, found, request, together=together)
     return _adjusted_lift(compared, weighed, found, request, together=together)
+
+
+def _between_rows(found: EvidenceInterval, samples: Sequence[Ordered]) -> EvidenceInterval:
+    """Return an interval of few rows with an estimate that is not beyond all differences of rows, if that is in it."""
+    if any(type(one) is not Ordered or one.many or not len(one.values) for one in samples):
+        return found
+    a, b = (one.values for one in samples)
+    seen = min(max(found.estimate, float(b[0] - a[-1])), float(b[-1] - a[0]))
+    return replace(found, estimate=min(max(seen, found.low), found.high)) if math.isfinite(seen) else found
 
 
 def _adjusted_lift(
