@@ -189,7 +189,7 @@ def test_the_result_plots_and_writes_itself():
 
     found = ov.quantile(SKEWED, [0.5, 0.9])
     display = found.plot(column=1)
-    assert display.ax_.get_title().startswith("quantiles of p90")
+    assert display.ax_.get_title().startswith("quantile p90: ")
     plt.close(display.figure_)
     assert found.to_dict()["vote"] == "order"
     assert ov.quantile(SKEWED, 0.9, alternative="less").to_dict()["low"] is None

@@ -12,10 +12,12 @@ def interruptible() -> Iterator[None]:
 
     Examples
     --------
-    >>> with interruptible():
-    ...     raise RuntimeError("Query interrupted")
-    Traceback (most recent call last):
-    KeyboardInterrupt
+    >>> try:
+    ...     with interruptible():
+    ...         raise RuntimeError("Query interrupted")
+    ... except KeyboardInterrupt:
+    ...     print("stopped")
+    stopped
     """
     try:
         yield

@@ -321,7 +321,7 @@ def _written(
         certificate=certificate,
         plan=plan,
         **WITHOUT_BLOCKS,
-        statistic=kernel.title,
+        statistic=kernel.name,
         n_omitted=n_bad,
         alternative=terms.alternative,
         plain_mean=estimate,

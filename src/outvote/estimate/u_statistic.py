@@ -247,7 +247,7 @@ class _Task:
             sizes,
             shape=shape,
             assumed=self.assumed,
-            statistic=kernel.title,
+            statistic=kernel.name,
             names=self.samples.names,
             n_omitted=sum(screened.bad),
             detail=detail,

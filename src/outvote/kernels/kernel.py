@@ -24,10 +24,6 @@ from outvote.kernels.user_functions import prepare
 _ROWS_AT_ONCE = 65_536
 
 
-#: What results call kernels whose names are short.
-_TITLES = {"gini": "Gini mean difference"}
-
-
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """The kernel h of a U-statistic.
@@ -101,11 +97,6 @@ class Kernel:
     rises: tuple[int, ...] | None = None
     row_sums_form: Callable[..., list[Values]] | None = None
     deleted_form: Callable[..., tuple[float, float, float]] | None = None
-
-    @property
-    def title(self) -> str:
-        """What it estimates, as results name it."""
-        return _TITLES.get(self.name, self.name)
 
     def __post_init__(self) -> None:
         if not callable(self.function):

@@ -123,7 +123,7 @@ class EagerEngine(Engine):
     def tally(self, query: Query, *, ids: bool = True) -> dict[Key, Tally]:
         """Count the rows of each group."""
         if self._row_id is not None and len(self._frame):
-            column = self._frame[self._row_id].drop_nulls()
+            column = self._frame[self._row_id].alias(_ANY).drop_nulls()
             if len(column):
                 warn_of_repeated_ids(self._row_id, int(column.min()), int(column.max()), len(self._frame))
         return add_tallies(tallied(values, keys) for _, values, keys in self._chunks(query))

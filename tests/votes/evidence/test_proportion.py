@@ -62,7 +62,7 @@ def test_other_values_are_corrupt_for_certain():
     x = np.arange(500) % 2.0
     x[:3] = [0.5, -1.0, 7.0]
     result = ov.mean(x, 5, assume=ov.Proportion())
-    assert "3 rows of x lie outside the bounds" in result.explain()
+    assert "3 rows are neither 0 nor 1: counted as corrupt" in result.explain()
     with pytest.raises(ValueError, match="x has values outside the bounds of Proportion"):
         ov.mean(x, 2, assume=ov.Proportion())
 
