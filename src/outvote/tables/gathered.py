@@ -348,8 +348,9 @@ class Groups:
         groups = np.concatenate([one.groups for one in kept]).astype(np.min_scalar_type(len(labels)))
         ids = None if kept[0].ids is None else np.concatenate([one.ids for one in kept])
         del kept
-        finite = ~np.isnan(values).any(axis=1) if infinite else np.isfinite(values).all(axis=1)
-        if not finite.all():
+        usable = ~np.isnan(values) if infinite else np.isfinite(values)
+        if not usable.all():
+            finite = usable.all(axis=1)
             values = np.where(finite[:, None], values, math.nan)
             if omit:
                 values, groups, ids = values[finite], groups[finite], None if ids is None else ids[finite]
