@@ -248,7 +248,7 @@ def test_a_report_does_not_blame_few_corrupt_rows_for_outvoting(tmp_path):
     path = write(tmp_path / "x.csv", ["k", "v"], ["A", "B"] * 309, rows)
     run("report", path, "--value", "v", "--by", "k", "--contamination", 6, "-o", tmp_path / "x.html")
     page = (tmp_path / "x.html").read_text("utf-8")
-    assert "could outvote the good ones" not in page
+    assert "could outvote the clean ones" not in page
     assert "more rows than that look corrupt, or there are too few rows" in page
     assert "look as if more than 6 rows were corrupt" in page
 

@@ -46,7 +46,7 @@ class Format(StrEnum):
     excel = "excel"
 
 
-_KNOWN = "Assumptions on the good rows"
+_KNOWN = "Assumptions on the clean rows"
 OUTPUT, _READING = "Output", "How the files are read"
 Paths = Annotated[
     list[str],

@@ -464,7 +464,7 @@ def _remarks(answer: Answer, *, hints: bool) -> Iterator[str]:
             )
     if hints and any(value.provenance == "conditional" for value in values):
         yield (
-            "if sd ≤: the interval holds if the standard deviation of the good rows is at most this number, which was "
+            "if sd ≤: the interval holds if the standard deviation of the clean rows is at most this number, which was "
             "read off the rows; give what is known beforehand by --proportion, --sd, --bounds, --scale or --kurtosis"
         )
     if hints and any(value.provenance == "plug-in" for value in values):

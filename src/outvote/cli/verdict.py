@@ -11,7 +11,7 @@ from outvote.cli.answer import Value
 from outvote.data.text import listed, percent, rounded, spaced, spaced_count
 from outvote.estimate.curve import Curve
 
-NO_INTERVAL = "There is no interval: this many corrupt rows could outvote the good ones."
+NO_INTERVAL = "There is no interval: this many corrupt rows could outvote the clean ones."
 #: Where so few rows may be corrupt that they could not: one row in so many.
 _FEW, TOO_MUCH_SPREAD = 10, "There is no interval: more rows than that look corrupt, or there are too few rows."
 

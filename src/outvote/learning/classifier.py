@@ -169,7 +169,7 @@ class RobustClassifier(ClassifierMixin, RobustLearner):  # type: ignore[misc]
         gone = np.setdiff1d(codes, codes[fit.trusted])
         if len(gone):
             then = "The fit is that of the vote alone, and may ignore the class. blocks='class' keeps it"
-            warn_of_lost_class(self.classes_[gone[0]], then)
+            warn_of_lost_class(self.classes_.tolist()[gone[0]], then)
         return not len(gone) and len(np.unique(codes[fit.trusted])) == len(self.classes_)
 
     def _codes(self, targets: Array) -> Array:

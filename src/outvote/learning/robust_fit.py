@@ -260,7 +260,7 @@ class _Trial:
         if not self._n_classes:
             return out
         lost = np.setdiff1d(self.targets, self.targets[~out])
-        for label in self.own.classes_[lost]:
+        for label in self.own.classes_[lost].tolist():
             warn_of_lost_class(label, "They are kept")
         return out & ~np.isin(self.targets, lost)
 

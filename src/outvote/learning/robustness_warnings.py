@@ -15,7 +15,7 @@ from outvote.learning.arrays import Array
 
 #: A row that is repeated at most this often is never worth a warning.
 _FEW_COPIES = 4
-#: From this share of corrupt rows on, good rows have been seen to get higher outlier scores than corrupt ones.
+#: From this share of corrupt rows on, clean rows have been seen to get higher outlier scores than corrupt ones.
 _INVERTED = 0.3
 
 
@@ -52,7 +52,7 @@ def warn_of_blocks(plans: Sequence[BlockPlan]) -> None:
         elif plan.n_corrupt >= _INVERTED * plan.n_rows:
             _warn(
                 f"{plan.n_corrupt} of {plan.n_rows} rows may be corrupt: with so many, selection counts and losses are "
-                "known to be inverted, so that good rows look bad, and outlier scores say less"
+                "known to be inverted, so that clean rows look corrupt, and outlier scores say less"
             )
 
 
@@ -81,7 +81,7 @@ def warn_of_small_classes(n_corrupt: int, targets: Array, classes: Array, remedy
     small = int(sizes.argmin())
     if n_corrupt and sizes[small] <= 2 * n_corrupt:
         _warn(
-            f"class {classes[small]!r} has {sizes[small]} of {len(targets)} rows, no more than twice the {n_corrupt} "
+            f"class {classes.tolist()[small]!r} has {sizes[small]} of {len(targets)} rows, no more than twice the {n_corrupt} "
             f"that may be corrupt: it can vanish from the fit{remedy}"
         )
 

@@ -185,7 +185,7 @@ def answer(findings: Sequence[Finding]) -> str:
         parts.append(f'<p class="muted">By plain averages, which trust every row: {escape("; ".join(plain))}.</p>')
     if any(finding.value.provenance == "plug-in" for finding in findings):
         parts.append(
-            '<p class="muted">The spread of the good rows was estimated from the same rows: the intervals are a good '
+            '<p class="muted">The spread of the clean rows was estimated from the same rows: the intervals are a good '
             "guess, not a guarantee.</p>"
         )
     first = findings[0]
@@ -331,16 +331,16 @@ def _premises(findings: Sequence[Finding], asked: Asked) -> list[str]:
     items = []
     provenances = {finding.value.provenance for finding in findings}
     if asked.assume is not None:
-        items.append(f"Assumption on the good rows: {asked.assume.describe()}.")
+        items.append(f"Assumption on the clean rows: {asked.assume.describe()}.")
     if "plug-in" in provenances:
         items.append(
-            "The spread of the good rows was unknown, and was estimated from the same rows (plug-in), so the "
+            "The spread of the clean rows was unknown, and was estimated from the same rows (plug-in), so the "
             "confidence is approximate. "
             "Give what is known by --proportion, --sd, --bounds, --scale or --kurtosis."
         )
     elif "conditional" in provenances:
         items.append(
-            "Nothing is declared of the good rows. Their standard deviation was read off the rows, with room to spare; "
+            "Nothing is declared of the clean rows. Their standard deviation was read off the rows, with room to spare; "
             "the confidence is proven if it is no larger. "
             "Give what is known by --proportion, --sd, --bounds, --scale or --kurtosis."
         )
@@ -352,7 +352,7 @@ def _premises(findings: Sequence[Finding], asked: Asked) -> list[str]:
 def method(findings: Sequence[Finding], votes: Sequence[Votes], asked: Asked, columns: Columns, left_out: int) -> str:
     several = isinstance(findings[0], DifferenceFinding)
     items = [
-        "A row is good or corrupt. A corrupt row may have any value; the answer is about the mean of the good rows.",
+        "A row is clean or corrupt. A corrupt row may have any value; the answer is about the mean of the clean rows.",
         "The rows of each group are put into blocks at random, and the block means vote. A corrupt row affects one "
         "block, and the other blocks outvote it; a plain mean is moved by every row.",
     ]
