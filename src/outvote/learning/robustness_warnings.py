@@ -81,8 +81,8 @@ def warn_of_small_classes(n_corrupt: int, targets: Array, classes: Array, remedy
     small = int(sizes.argmin())
     if n_corrupt and sizes[small] <= 2 * n_corrupt:
         _warn(
-            f"class {classes.tolist()[small]!r} has {sizes[small]} of {len(targets)} rows, no more than twice the {n_corrupt} "
-            f"that may be corrupt: it can vanish from the fit{remedy}"
+            f"class {classes.tolist()[small]!r} has {sizes[small]} of {len(targets)} rows, no more than twice the "
+            f"{n_corrupt} that may be corrupt: it can vanish from the fit{remedy}"
         )
 
 

@@ -340,8 +340,8 @@ def _premises(findings: Sequence[Finding], asked: Asked) -> list[str]:
         )
     elif "conditional" in provenances:
         items.append(
-            "Nothing is declared of the clean rows. Their standard deviation was read off the rows, with room to spare; "
-            "the confidence is proven if it is no larger. "
+            "Nothing is declared of the clean rows. Their standard deviation was read off the rows, with room to "
+            "spare; the confidence is proven if it is no larger. "
             "Give what is known by --proportion, --sd, --bounds, --scale or --kurtosis."
         )
     elif "certified" in provenances:
