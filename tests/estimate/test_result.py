@@ -127,9 +127,20 @@ def test_repr_abbreviates_many_columns():
     assert "c5 " in line
     assert "c6 " not in line
     plain = repr(ov.mean(wide.to_numpy(), contamination=1, rng=0))
-    assert "..." in plain
+    assert plain.count(" ± ") == 6
     assert len(plain) < 250
-    assert ov.mean(normal((50, 2, 2)), contamination=1, rng=0).names is None
+
+
+def test_every_column_is_written_with_its_interval():
+    x = np.random.default_rng(0).exponential(size=(3000, 2))
+    assert str(ov.mean(x)).startswith("mean 0.99 ± 0.11; 0.98 ± 0.10 (95 % if")
+    assert str(ov.mean(x, alternative="less")).startswith("mean 0.9944, at most 1.092; 0.9777, at most ")
+    line = str(ov.quantile(x[:100, 0], [0.5, 0.99]))
+    assert line.startswith("quantiles p50 ")
+    assert re.search(r", between \S+ and \S+; p99 \S+, at least \S+ \(certified", line)
+    table = ov.mean(normal((50, 2, 2)), contamination=1, rng=0)
+    assert table.names is None
+    assert "[[" in str(table)
 
 
 # --- explanations -----------------------------------------------------------------------------------------

@@ -344,21 +344,30 @@ class RobustEstimate:
         return self.names[0] if isinstance(self.estimate, float) and len(self.names) == 1 else list(self.names)
 
     def _value(self) -> str:
-        if not isinstance(self.estimate, float):
-            return _table_line(to_host(self.estimate), self.names)
-        low, high = float(self.interval.low), float(self.interval.high)
+        """Write the estimate with its interval, or those of each column."""
+        ends = [to_host(end) for end in self.interval]
+        if isinstance(self.estimate, float):
+            return self._one(self.estimate, *map(float, ends))
+        values = to_host(self.estimate)
+        if values.ndim > 1:
+            with np.printoptions(precision=4, threshold=6, edgeitems=2):
+                return " ".join(str(values).split())
+        names = [f"{' '.join(name.split())} " for name in self.names or ()] or [""] * len(values)
+        columns = zip(*(np.broadcast_to(one, values.shape).tolist() for one in (values, *ends)), strict=True)
+        shown = [name + self._one(*one) for name, one in zip(names[:6], columns, strict=False)]
+        return "; ".join(shown) + (f"; … ({len(values)} columns)" if len(values) > 6 else "")
+
+    def _one(self, estimate: float, low: float, high: float) -> str:
         end = high if self.alternative == "less" else low
         if self.alternative != "two-sided" and math.isfinite(end):
-            return f"{self.estimate:.4g}, at {'most' if self.alternative == 'less' else 'least'} {end:.4g}"
-        if self.certificate.one_end:
+            return f"{estimate:.4g}, at {'most' if self.alternative == 'less' else 'least'} {end:.4g}"
+        if math.isfinite(low) != math.isfinite(high):
             end = low if math.isfinite(low) else high
-            return f"{self.estimate:.4g}, at {'least' if math.isfinite(low) else 'most'} {end:.4g}"
-        radius = self.radius if isinstance(self.radius, float) else math.inf
-        lopsided = abs((high - self.estimate) - (self.estimate - low)) > 0.02 * (high - low)
-        if math.isfinite(high - low) and lopsided:
-            numbers = (rounded(number, (high - low) / 2) for number in (self.estimate, low, high))
+            return f"{estimate:.4g}, at {'least' if math.isfinite(low) else 'most'} {end:.4g}"
+        if math.isfinite(high - low) and abs((high - estimate) - (estimate - low)) > 0.02 * (high - low):
+            numbers = (rounded(number, (high - low) / 2) for number in (estimate, low, high))
             return "{}, between {} and {}".format(*numbers)
-        return with_radius(self.estimate, radius)
+        return with_radius(estimate, max(high - estimate, estimate - low))
 
     def _remarks(self) -> str:
         """Say how sure the estimate is, and how many corrupt rows it withstands."""
@@ -411,14 +420,6 @@ def shaped(values: Any, shape: tuple[int, ...]) -> Number:
     if shape == ():
         return float(flat[0])
     return flat.reshape(shape) if flat.size == math.prod(shape) else np.full(shape, flat[0])
-
-
-def _table_line(values: Floats, names: tuple[str, ...] | None) -> str:
-    if names and values.ndim == 1:
-        shown = [f"{' '.join(name.split())} {value:.4g}" for name, value in zip(names, values, strict=True)]
-        return ", ".join(shown[:6]) + (f", … ({len(shown)} columns)" if len(shown) > 6 else "")
-    with np.printoptions(precision=4, threshold=6, edgeitems=2):
-        return " ".join(str(values).split())
 
 
 def _average(values: Floats, sizes: Any) -> Number:
