@@ -139,7 +139,3 @@ def test_a_monitor_says_when_it_decided():
         watched.update(rng.normal(1.0, size=1000))
         assert watched.decided
     assert str(watched).endswith("mean > 0: true; decided after 1 000 of 3 000 rows")
-
-
-def test_the_statistic_of_gini_is_named():
-    assert str(ov.u_statistic(np.random.default_rng(0).normal(size=300), kernel="gini")).startswith("Gini mean diff")

@@ -65,7 +65,7 @@ def _between_rows(found: EvidenceInterval, samples: Sequence[Ordered]) -> Eviden
     if any(type(one) is not Ordered or one.many or not len(one.values) for one in samples):
         return found
     a, b = (one.values for one in samples)
-    seen = min(max(found.estimate, float(b[0] - a[-1])), float(b[-1] - a[0]))
+    seen = min(max(found.estimate, float(b[0]) - float(a[-1])), float(b[-1]) - float(a[0]))
     return replace(found, estimate=min(max(seen, found.low), found.high)) if math.isfinite(seen) else found
 
 

@@ -20,7 +20,7 @@ def first_number(holds: Callable[[int], bool]) -> int:
     --------
     >>> looks = []
     >>> first_number(lambda n: looks.append(n) or n >= 900), len(looks)
-    (900, 20)
+    (900, 21)
     """
     low, high = -1, 0
     while not holds(high):
