@@ -265,7 +265,7 @@ def columns_of_numbers(files: Files) -> list[str]:
     if not names:
         return []
     counts = [f"count(v{j}), count(r{j})" for j in range(len(names))]
-    found = files.run(f"SELECT {', '.join(counts)} FROM ({files.select(names)})").fetchall()[0]
+    found = [one[0].as_py() for one in files.table(f"SELECT {', '.join(counts)} FROM ({files.select(names)})").columns]
     return [name for name, n, n_texts in zip(names, found[::2], found[1::2], strict=True) if n > n_texts]
 
 

@@ -389,8 +389,8 @@ class Files:
             cells: list[str] = []
             for number in range(len(self.paths)):
                 first = f"SELECT {quoted(name)}::VARCHAR AS cell FROM {self._reader(number, [name])} LIMIT {_LOOKED_AT}"
-                found = self.run(f"SELECT DISTINCT cell FROM ({first}) WHERE cell IS NOT NULL").fetchall()
-                cells += [cell for (cell,) in found]
+                found = self.table(f"SELECT DISTINCT cell FROM ({first}) WHERE cell IS NOT NULL")
+                cells += found.column(0).to_pylist()
             self._styles[name] = style_of(cells)
         return self._styles[name]
 
