@@ -69,20 +69,16 @@ _HINTING = (
     "tolerance",
     "u_statistic",
 )
-#: Names that people look for here, and the modules that have them.
+#: How names begin that people look for here, and the modules that have them.
 _ELSEWHERE = {
-    "metrics": (
-        "robust_scorer",
-        "robust_accuracy",
-        "robust_auc",
-        "robust_concordance",
-        "robust_log_loss",
-        "robust_mean_absolute_error",
-        "robust_mean_squared_error",
-    ),
-    "certificate": ("radius", "sigma_bounds"),
-    "paper": ("bound", "constants"),
-    "torch": ("MedianBlockLoss", "MedianBlockPairLoss", "median_block_loss", "trusted_rows"),
+    "robust_": "metrics",
+    "radius": "certificate",
+    "sigma_bounds": "certificate",
+    "bound": "paper",
+    "constants": "paper",
+    "MedianBlock": "torch",
+    "median_block_loss": "torch",
+    "trusted_rows": "torch",
 }
 
 __all__ = [
@@ -187,8 +183,9 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _MODULES or name in _OPTIONAL:
         return importlib.import_module(f"outvote.{name}")
-    home = next((module for module, names in _ELSEWHERE.items() if name in names), None)
-    hint = "" if home is None else f": it is outvote.{home}.{name}"
+    home = next((module for start, module in _ELSEWHERE.items() if name.startswith(start)), None)
+    there = home is not None and name in importlib.import_module(f"outvote.{home}").__all__
+    hint = f": it is outvote.{home}.{name}" if there else ""
     # With these two Python's own traceback names what is spelt nearly so.
     raise AttributeError(f"module 'outvote' has no attribute {name!r}{hint}", name=name, obj=sys.modules[__name__])
 

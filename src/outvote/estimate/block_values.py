@@ -23,7 +23,7 @@ from outvote.estimate.request import Assumed, Request, distinct
 from outvote.estimate.voting import Part
 from outvote.kernels import Kernel
 
-#: Numbers of several columns that are dealt at once, and combinations of their blocks.
+#: Numbers of several columns that are looked at at once, and combinations of their blocks.
 _AT_ONCE = 2**18
 _CELLS_AT_ONCE = 2**22
 
@@ -50,13 +50,13 @@ def deal_mean(request: Request, plan: BlockPlan, stream: int = 0) -> tuple[Block
     """Deal the rows of a mean into blocks; where every row has a soft or clipped vote, they stay in place."""
     each = plan.n_blocks == plan.n_rows and plan.vote != "median" and request.partition != "hash"
     kind = "contiguous" if each else request.partition
-    dealt = draw(kind, plan.n_rows, plan.n_blocks, request.seed, stream=stream, remainder=request.remainder)
-    return _settled(plan, dealt, dealt.sizes > 0) if kind == "hash" else (plan, dealt)
+    drawn = draw(kind, plan.n_rows, plan.n_blocks, request.seed, stream=stream, remainder=request.remainder)
+    return _settled(plan, drawn, drawn.sizes > 0) if kind == "hash" else (plan, drawn)
 
 
-def _settled(plan: BlockPlan, dealt: Partition, keep: NDArray[np.bool_]) -> tuple[BlockPlan, Partition]:
+def _settled(plan: BlockPlan, drawn: Partition, keep: NDArray[np.bool_]) -> tuple[BlockPlan, Partition]:
     """Leave out the blocks of a hash that do not vote, and write that into the plan."""
-    return voters(plan, dealt.sizes, keep), dealt if keep.all() else dealt.keep(np.flatnonzero(keep))
+    return voters(plan, drawn.sizes, keep), drawn if keep.all() else drawn.keep(np.flatnonzero(keep))
 
 
 def deal_samples(
@@ -68,11 +68,11 @@ def deal_samples(
             draw(request.partition, plan.n_rows, plan.n_blocks, request.seed, stream=s, remainder=request.remainder)
             for s, plan in enumerate(plans)
         ]
-    dealt = [_hashed(rows, plan.n_blocks, request, s) for s, (plan, rows) in enumerate(zip(plans, given, strict=True))]
-    full = [part.sizes >= plan.degree for plan, part in zip(plans, dealt, strict=True)]
+    drawn = [_hashed(rows, plan.n_blocks, request, s) for s, (plan, rows) in enumerate(zip(plans, given, strict=True))]
+    full = [part.sizes >= plan.degree for plan, part in zip(plans, drawn, strict=True)]
     if together:
         full = [np.logical_and.reduce(full)] * len(full)
-    settled = [_settled(plan, part, keep) for plan, part, keep in zip(plans, dealt, full, strict=True)]
+    settled = [_settled(plan, part, keep) for plan, part, keep in zip(plans, drawn, full, strict=True)]
     return tuple(plan for plan, _ in settled), [part for _, part in settled]
 
 
@@ -107,50 +107,50 @@ def voters(plan: BlockPlan, sizes: NDArray[Any], keep: NDArray[np.bool_]) -> Blo
     )
 
 
-def block_means(rows: NDArray[Any], dealt: Partition) -> Any:
+def block_means(rows: NDArray[Any], drawn: Partition) -> Any:
     """Average each block; refuse NaN and infinities.
 
     A sum of finite numbers that is not finite has overflowed: it is then taken again on scaled rows.
     """
     if not isinstance(rows, np.ndarray):
-        return _means_of_tensor(rows, dealt)
-    sizes: Any = int(dealt.sizes[0]) if dealt.one_size else dealt.sizes.reshape(-1, *(1,) * (rows.ndim - 1))
+        return _means_of_tensor(rows, drawn)
+    sizes: Any = int(drawn.sizes[0]) if drawn.one_size else drawn.sizes.reshape(-1, *(1,) * (rows.ndim - 1))
     with np.errstate(over="ignore", invalid="ignore"):
-        means = dealt.sums(rows) / sizes
+        means = drawn.sums(rows) / sizes
         # A finite sum had no infinite terms. One that is not may have overflowed: only then are the rows looked at.
         total = np.add.reduce(means, axis=None)
-        if len(dealt.left_out):
-            total += np.add.reduce(dealt.rest(rows), axis=None, dtype=np.float64)
+        if len(drawn.left_out):
+            total += np.add.reduce(drawn.rest(rows), axis=None, dtype=np.float64)
         if not math.isfinite(total):
             screen(rows, "raise", 0, "x")
-            scale = 2.0 ** -math.ceil(math.log2(2 * int(dealt.sizes.max())))
-            careful = dealt.sums(rows, scale) / sizes / scale
+            scale = 2.0 ** -math.ceil(math.log2(2 * int(drawn.sizes.max())))
+            careful = drawn.sums(rows, scale) / sizes / scale
             means = np.where(np.isfinite(means), means, careful)
     return means
 
 
-def _means_of_tensor(rows: Any, dealt: Partition) -> Any:
+def _means_of_tensor(rows: Any, drawn: Partition) -> Any:
     """Average each block on a device, where the rows stay; rows whose sums overflow are averaged on the host."""
     from outvote.torch.device.kernels import means_of_tensor
 
-    means = means_of_tensor(rows, dealt)
+    means = means_of_tensor(rows, drawn)
     # Both sums are started before either is waited for.
-    total = namespace(rows).sum(dealt.rest(rows), dtype=namespace(rows).float64) + namespace(means).sum(means)
+    total = namespace(rows).sum(drawn.rest(rows), dtype=namespace(rows).float64) + namespace(means).sum(means)
     if not math.isfinite(total):
         screen(rows, "raise", 0, "x")
-        return block_means(to_host(rows), dealt)
+        return block_means(to_host(rows), drawn)
     return means
 
 
 def kernel_values(
-    kernel: Kernel, rows: Sequence[NDArray[Any]], dealt: Sequence[Partition], grid: Grid, n_jobs: int | None
+    kernel: Kernel, rows: Sequence[NDArray[Any]], drawn: Sequence[Partition], grid: Grid, n_jobs: int | None
 ) -> Iterator[Part]:
     """Evaluate a U-statistic on blocks, for one sample of numbers or vectors, or one of each sample."""
-    yield Part(_evaluate(kernel, rows, dealt, grid, n_jobs)[None])
+    yield Part(_evaluate(kernel, rows, drawn, grid, n_jobs)[None])
 
 
 def column_values(
-    kernel: Kernel, rows: Sequence[NDArray[Any]], dealt: Sequence[Partition], grid: Grid, n_jobs: int | None
+    kernel: Kernel, rows: Sequence[NDArray[Any]], drawn: Sequence[Partition], grid: Grid, n_jobs: int | None
 ) -> Iterator[Part]:
     """Evaluate a U-statistic on blocks of each column of (rows, columns), which share the blocks."""
     n_columns, step = rows[0].shape[1], max(1, _AT_ONCE // max(map(len, rows)))
@@ -160,18 +160,18 @@ def column_values(
             width = several[0].shape[1]
             # The blocks of several columns are more blocks of one long column.
             long = [x.T.reshape(-1) for x in several]
-            values = _evaluate(kernel, long, [part.repeated(width) for part in dealt], grid, n_jobs)
+            values = _evaluate(kernel, long, [part.repeated(width) for part in drawn], grid, n_jobs)
             yield Part(values.reshape(width, -1))
         return
-    counts = kernel.count_form is not None and all(part.one_size for part in dealt) and not any(map(is_tensor, rows))
-    divisor = math.prod(int(part.sizes[0]) for part in dealt) / kernel.count_unit if counts else 1.0
-    step = min(step, max(1, _CELLS_AT_ONCE // math.prod(map(len, dealt)))) if counts else 1
+    counts = kernel.count_form is not None and all(part.one_size for part in drawn) and not any(map(is_tensor, rows))
+    divisor = math.prod(int(part.sizes[0]) for part in drawn) / kernel.count_unit if counts else 1.0
+    step = min(step, max(1, _CELLS_AT_ONCE // math.prod(map(len, drawn)))) if counts else 1
     for low in range(0, n_columns, step):
         if step == 1:
-            values = _evaluate(kernel, [x[:, low] for x in rows], dealt, grid, n_jobs, counts=counts)[None]
+            values = _evaluate(kernel, [x[:, low] for x in rows], drawn, grid, n_jobs, counts=counts)[None]
         else:
             assert kernel.count_form is not None
-            stacks = [_stack_columns(part, x[:, low : low + step]) for part, x in zip(dealt, rows, strict=True)]
+            stacks = [_stack_columns(part, x[:, low : low + step]) for part, x in zip(drawn, rows, strict=True)]
             values = _in_jobs(kernel.count_form, stacks, [], n_jobs)
         yield Part(values, divisor)
 
@@ -179,7 +179,7 @@ def column_values(
 def _evaluate(
     kernel: Kernel,
     rows: Sequence[NDArray[Any]],
-    dealt: Sequence[Partition],
+    drawn: Sequence[Partition],
     grid: Grid,
     n_jobs: int | None = None,
     *,
@@ -192,12 +192,12 @@ def _evaluate(
     if any(map(is_tensor, rows)):
         from outvote.torch.device.kernels import on_tensors
 
-        return on_tensors(kernel, rows, dealt, grid)
+        return on_tensors(kernel, rows, drawn, grid)
     if grid == "full" and len(rows) > 1:
-        shape = tuple(map(len, dealt))
+        shape = tuple(map(len, drawn))
         values: NDArray[Any] = np.empty(0)
-        for groups in itertools.product(*(list(blocks_by_size([part])) for part in dealt)):
-            first, *others = (part.stack(x, blocks) for part, x, blocks in zip(dealt, rows, groups, strict=True))
+        for groups in itertools.product(*(list(blocks_by_size([part])) for part in drawn)):
+            first, *others = (part.stack(x, blocks) for part, x, blocks in zip(drawn, rows, groups, strict=True))
             form: Any = kernel.count_form if counts else kernel.grid
             found = _in_jobs(form, [first], others, n_jobs)
             if found.shape == shape:  # all blocks of a sample have one size
@@ -205,16 +205,16 @@ def _evaluate(
             values = values if values.size else np.empty(shape)
             values[np.ix_(*groups)] = found
         return values
-    values = np.empty(len(dealt[0]))
-    for blocks in blocks_by_size(dealt):
-        stacks = [part.stack(x, blocks) for part, x in zip(dealt, rows, strict=True)]
+    values = np.empty(len(drawn[0]))
+    for blocks in blocks_by_size(drawn):
+        stacks = [part.stack(x, blocks) for part, x in zip(drawn, rows, strict=True)]
         values[blocks] = _in_jobs(kernel.aligned, stacks, [], n_jobs)
     return values
 
 
-def _stack_columns(dealt: Partition, x: NDArray[Any]) -> NDArray[Any]:
+def _stack_columns(drawn: Partition, x: NDArray[Any]) -> NDArray[Any]:
     """Return the blocks of one size of each column, (columns, blocks, rows)."""
-    return np.ascontiguousarray(np.moveaxis(dealt.stack(x, np.arange(len(dealt))), -1, 0))
+    return np.ascontiguousarray(np.moveaxis(drawn.stack(x, np.arange(len(drawn))), -1, 0))
 
 
 def _in_jobs(

@@ -238,11 +238,11 @@ def vote_on_rows(
     """
     plan = request.plan_mean(len(rows), assumed, terms, sample)
     rows, detail = within_bounds(rows, plan.n_corrupt - request.found_corrupt(n_bad), assumed, name)
-    plan, dealt = deal_mean(request, plan, stream=sample)
-    values = block_means(rows, dealt)
-    spread = SpreadOfRows(rows, dealt, plan.n_corrupt, request.seed + sample)
+    plan, drawn = deal_mean(request, plan, stream=sample)
+    values = block_means(rows, drawn)
+    spread = SpreadOfRows(rows, drawn, plan.n_corrupt, request.seed + sample)
     part = Part(values.reshape(len(values), -1).T)
-    return Voted(plan, dealt.sizes, values, *let_vote(plan, [dealt.sizes], [part], assumed, terms, spread)), detail
+    return Voted(plan, drawn.sizes, values, *let_vote(plan, [drawn.sizes], [part], assumed, terms, spread)), detail
 
 
 def _mean_by_hash(sample: Rows, assumed: Assumed, request: Request, terms: Terms) -> RobustEstimate:

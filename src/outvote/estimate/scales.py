@@ -59,13 +59,13 @@ class SpreadOfRows:
     """The spread of rows in memory, put into blocks."""
 
     rows: NDArray[Any]
-    dealt: Partition
+    drawn: Partition
     n_corrupt: int
     seed: int
 
     @cached_property
     def _sds(self) -> Floats:
-        return np.ravel(robust_sd(self.rows, self.n_corrupt, self.seed, self.dealt.order))
+        return np.ravel(robust_sd(self.rows, self.n_corrupt, self.seed, self.drawn.order))
 
     def sds(self, part: slice, columns: Floats) -> Floats:
         """Return the robust sd of the rows of each column."""
@@ -81,10 +81,10 @@ class SpreadOfRows:
         if is_tensor(rows):
             from outvote.torch.device.kernels import on_tensors
 
-            return float(median_of(on_tensors(VARIANCE, [rows], [self.dealt], "full")))
-        values, rows = np.empty(len(self.dealt)), rows.astype(np.float64)
-        for blocks in blocks_by_size([self.dealt]):
-            values[blocks] = VARIANCE.aligned(self.dealt.stack(rows, blocks))
+            return float(median_of(on_tensors(VARIANCE, [rows], [self.drawn], "full")))
+        values, rows = np.empty(len(self.drawn)), rows.astype(np.float64)
+        for blocks in blocks_by_size([self.drawn]):
+            values[blocks] = VARIANCE.aligned(self.drawn.stack(rows, blocks))
         return float(median_of(values))
 
 

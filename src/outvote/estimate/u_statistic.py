@@ -225,12 +225,12 @@ class _Task:
         terms = terms.about(None if None in kinds else kinds[0], kernel.degrees)
         plan = request.plan(tuple(map(len, rows)), terms, self.grid)
         plans = plan.samples if isinstance(plan, GridPlan) else (plan,)
-        plans, dealt = deal_samples(request, plans, given, together=self.grid == "diagonal")
+        plans, drawn = deal_samples(request, plans, given, together=self.grid == "diagonal")
         plan = GridPlan(plans, self.grid) if len(plans) > 1 else plans[0]
         ready = kernel if any(map(is_tensor, rows)) else _tried(kernel, rows, bool(shape))
         evaluate = column_values if shape else kernel_values
-        values = _Kept(evaluate(ready, rows, dealt, self.grid, self.n_jobs), plan, len(self.assumed))
-        sizes = [part.sizes for part in dealt]
+        values = _Kept(evaluate(ready, rows, drawn, self.grid, self.n_jobs), plan, len(self.assumed))
+        sizes = [part.sizes for part in drawn]
         centres, certificate = let_vote(plan, sizes, values, self.assumed, terms, SpreadOfValues())
         block_values = values.array([len(size) for size in sizes], shape)
         detail = ""

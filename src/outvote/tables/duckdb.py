@@ -390,8 +390,8 @@ class DuckEngine(Engine):
             lines.append(f"({', '.join([*line, str(i), str(int(k))])})")
         heads = [f"k{j}" for j in range(len(kinds))]
         sizes = f"(VALUES {', '.join(lines)}) AS sizes({', '.join([*heads, 'owner', 'blocks'])})"
-        same = " AND ".join(f"dealt.{head} = sizes.{head}" for head in heads)
-        return f"SELECT dealt.*, owner, h % blocks AS block FROM ({rows}) AS dealt JOIN {sizes} ON {same}"
+        same = " AND ".join(f"hashed.{head} = sizes.{head}" for head in heads)
+        return f"SELECT hashed.*, owner, h % blocks AS block FROM ({rows}) AS hashed JOIN {sizes} ON {same}"
 
     def _hashed(self, rows: str, seed: int) -> str:
         """Add the hash h of the row id to rows: that of blocks/hashing.py, or DuckDB's own."""
