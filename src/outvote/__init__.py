@@ -184,7 +184,10 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES or name in _OPTIONAL:
         return importlib.import_module(f"outvote.{name}")
     home = next((module for start, module in _ELSEWHERE.items() if name.startswith(start)), None)
-    there = home is not None and name in importlib.import_module(f"outvote.{home}").__all__
+    try:
+        there = home is not None and name in importlib.import_module(f"outvote.{home}").__all__
+    except ImportError:  # it needs an extra, and cannot be asked
+        there = True
     hint = f": it is outvote.{home}.{name}" if there else ""
     # With these two Python's own traceback names what is spelt nearly so.
     raise AttributeError(f"module 'outvote' has no attribute {name!r}{hint}", name=name, obj=sys.modules[__name__])

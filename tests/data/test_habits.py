@@ -1,6 +1,7 @@
 """What people try first, and what they are told."""
 
 import pickle
+import sys
 import warnings
 
 import duckdb
@@ -66,7 +67,7 @@ def test_an_estimate_is_a_number_with_ends():
     assert float(found) == found.estimate
 
 
-def test_names_of_other_modules_and_misspelt_names():
+def test_names_of_other_modules_and_misspelt_names(monkeypatch):
     with pytest.raises(AttributeError, match=r"it is outvote\.metrics\.robust_scorer"):
         _ = ov.robust_scorer
     with pytest.raises(AttributeError) as error:
@@ -75,8 +76,11 @@ def test_names_of_other_modules_and_misspelt_names():
     for start, module in ov._ELSEWHERE.items():
         if module != "torch":
             assert any(name.startswith(start) for name in getattr(ov, module).__all__)
-    with pytest.raises(AttributeError, match="'robust_f1'$"):
+    with pytest.raises(AttributeError, match=r"'robust_f1'$"):
         _ = ov.robust_f1
+    monkeypatch.setitem(sys.modules, "outvote.torch", None)  # as if torch were not installed
+    with pytest.raises(AttributeError, match=r"it is outvote\.torch\.trusted_rows"):
+        _ = ov.trusted_rows
     assert "annotations" not in dir(ov.metrics)
 
 
