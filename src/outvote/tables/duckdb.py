@@ -262,7 +262,7 @@ class DuckEngine(Engine):
 
         keys, wanted = len(query.by), Query(query.columns, (*query.by, unit))
         heads = [f"k{j}" for j in range(keys + 1)]
-        totals = ["count_if(missing) AS bad"]
+        totals = ["count(*) - count_if(number) AS bad"]
         for j in range(len(query.columns)):
             totals += [f"{how}(v{j}) AS {name}{j}" for how, name in (("sum", "v"), ("min", "low"), ("max", "high"))]
         found = self._arrow(
@@ -324,7 +324,7 @@ class DuckEngine(Engine):
         keys = [f"k{j}" for j in range(len(query.by))]
         numbers = ["count_if(id IS NULL)", "min(given)::VARCHAR", "max(given)::VARCHAR"]
         counts = [
-            "count(*)", "count_if(missing)", "count_if(infinite AND NOT missing)",
+            "count(*)", "count(*) - count_if(number)", "count_if(number) - count_if(finite)",
             *(numbers if ids else ["0", "NULL", "NULL"]), *self._unreadable(query),
         ]  # fmt: skip
         group = f"GROUP BY {', '.join(keys)}" if keys else ""
@@ -369,12 +369,12 @@ class DuckEngine(Engine):
         return [f"count_if({odd})", *(f"arg_min({one}, {first}" for one in ("file", "n", cell))]
 
     def _marked(self, query: Query) -> str:
-        """Write the rows, with what is wrong with each."""
+        """Write the rows, with whether all their values are finite, and whether they are numbers or infinite."""
         # Not isnan, which DuckDB may decide from the statistics of a file: they say nothing of NaN.
-        infinite = [f"coalesce(isinf(v{j}), false)" for j in range(len(query.columns))]
-        missing = [f"(NOT coalesce(isfinite(v{j}), false) AND NOT {one})" for j, one in enumerate(infinite)]
-        wrong = f"{' OR '.join(missing)} AS missing, {' OR '.join(infinite)} AS infinite"
-        return f"SELECT *, {wrong} FROM ({self._source.select(query, self._row_id)})"
+        finite = [f"isfinite(v{j})" for j in range(len(query.columns))]
+        number = [f"({one} OR isinf(v{j}))" for j, one in enumerate(finite)]
+        known = f"{' AND '.join(finite)} AS finite, {' AND '.join(number)} AS number"
+        return f"SELECT *, {known} FROM ({self._source.select(query, self._row_id)})"
 
     def _blocked(self, query: Query, n_blocks: Mapping[Key, int], seed: int) -> str:
         """Write the finite rows, with the number of their block, and of their group (`owner`) if there are groups."""

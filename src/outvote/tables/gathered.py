@@ -327,11 +327,10 @@ class Groups:
         own = ranks[codes]
         if keep is not None:
             own, columns = own[keep], [column[keep] for column in columns]
-        starts = _starts(np.bincount(own, minlength=len(labels)))
         sorted_labels: list[Key] = [None] * len(labels)
         for label, rank in zip(labels, ranks.tolist(), strict=True):
             sorted_labels[rank] = label
-        return cls(sorted_labels, _together(columns, own, starts), starts)
+        return cls(sorted_labels, *_together(columns, own, len(labels)))
 
     @classmethod
     def of_parts(
@@ -354,26 +353,29 @@ class Groups:
             values = np.where(finite[:, None], values, math.nan)
             if omit:
                 values, groups, ids = values[finite], groups[finite], None if ids is None else ids[finite]
-        starts = _starts(np.bincount(groups, minlength=len(labels)))
         if ids is not None:
             order = np.lexsort((ids, groups))
+            starts = _starts(np.bincount(groups, minlength=len(labels)))
             return cls(list(labels), [values[order, j] for j in range(n_columns)], starts)
-        return cls(list(labels), _together(values.T, groups, starts), starts)
+        return cls(list(labels), *_together(values.T, groups, len(labels)))
 
     def group(self, g: int, j: int = 0) -> Floats:
         """Return the rows of a group in one column."""
         return self.rows[j][self.starts[g] : self.starts[g + 1]]
 
 
-def _together(columns: Iterable[Floats], groups: NDArray[Any], starts: NDArray[np.int64]) -> list[Floats]:
-    """Bring the rows of each group together, in the order they came."""
-    if len(starts) == 2:
-        return [np.ascontiguousarray(column) for column in columns]
+def _together(
+    columns: Iterable[Floats], groups: NDArray[Any], n_groups: int
+) -> tuple[list[Floats], NDArray[np.int64]]:
+    """Bring the rows of each group together, in the order they came; also return where each group begins and ends."""
+    if n_groups == 1:
+        return [np.ascontiguousarray(column) for column in columns], np.array([0, len(groups)])
     functions = _numba.compiled(len(groups) * _SECONDS_A_ROW)
     if functions is not None:
-        return [functions.rows_by_group(column, groups, starts) for column in columns]
+        starts = _starts(functions.histograms(groups[None], n_groups)[0])
+        return [functions.rows_by_group(column, groups, starts) for column in columns], starts
     order = np.argsort(groups, kind="stable")  # small integers: a radix sort
-    return [column[order] for column in columns]
+    return [column[order] for column in columns], _starts(np.bincount(groups, minlength=n_groups))
 
 
 def _starts(sizes: NDArray[Any]) -> NDArray[np.int64]:

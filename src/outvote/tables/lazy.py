@@ -160,10 +160,9 @@ class LazyEngine(Engine):
         """Return the rows that are finite in all columns; where infinities are values, they become large numbers."""
         import narwhals as nw
 
-        frame = self._prepared(query, ids=ids)
-        if not query.infinite:
-            return frame.filter(~nw.col(ours("missing")), ~nw.col(ours("infinite")))
-        values = [ours(f"v{j}") for j in range(len(query.columns))]
+        frame, values = self._prepared(query, ids=ids), [ours(f"v{j}") for j in range(len(query.columns))]
+        if not query.infinite:  # nor null or NaN: Spark then knows that no value is null, and leaves out such checks
+            return frame.filter(*(nw.col(v).abs() <= _LARGEST for v in values))
         return frame.filter(~nw.col(ours("missing"))).with_columns(nw.col(*values).clip(-_LARGEST, _LARGEST))
 
     def summaries(self, query: Query, n_blocks: Mapping[Key, int], seed: int) -> dict[Key, BlockSummary]:
