@@ -364,9 +364,7 @@ class Groups:
         return self.rows[j][self.starts[g] : self.starts[g + 1]]
 
 
-def _together(
-    columns: Iterable[Floats], groups: NDArray[Any], n_groups: int
-) -> tuple[list[Floats], NDArray[np.int64]]:
+def _together(columns: Iterable[Floats], groups: NDArray[Any], n_groups: int) -> tuple[list[Floats], NDArray[np.int64]]:
     """Bring the rows of each group together, in the order they came; also return where each group begins and ends."""
     if n_groups == 1:
         return [np.ascontiguousarray(column) for column in columns], np.array([0, len(groups)])
