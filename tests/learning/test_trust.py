@@ -11,6 +11,7 @@ from outvote.learning import RobustnessWarning
 from outvote.learning import fit as fit_module
 from outvote.learning.fit import Fit
 from outvote.learning.jury import Judge, Jury, trusted_by_chances
+from outvote.learning.robustness_warnings import most_copies
 from outvote.learning.trust import Screen, contradicted_losses, copies, trusted_by_loss, worst
 
 LEARNERS = [ov.RobustClassifier, ov.RobustRegressor, ov.RobustRanker, ov.RobustMetricLearner, ov.RobustAUCClassifier]
@@ -167,6 +168,27 @@ def test_copies_are_seen_unless_copies_are_usual():
     assert copies(x, y).nonzero()[0].tolist() == list(range(11, 20))
     assert not copies(np.arange(100)[:, None] % 10.0, np.zeros(100)).any()
     assert not copies(np.zeros((10, 1)), np.zeros(10)).any()
+
+
+@pytest.mark.parametrize("unit", [2.0**-1000, 1e-20, 1.0, 1e20, 2.0**1000])
+@pytest.mark.parametrize("d", [1, 2, 10, 30, 200])
+def test_copies_are_seen_in_any_units_and_wherever_they_stand(d, unit):
+    rng = np.random.default_rng(d)
+    x, y = rng.normal(size=(100, d)) * unit, rng.normal(size=100)
+    x[:, -1] *= 1e-3
+    assert not copies(x, y).any()
+    own = np.r_[3:60:7, 97:100]
+    x[own], y[own] = x[3], y[3]
+    if d > 1:
+        x[own, 0] = np.nan
+    assert copies(x, y).nonzero()[0].tolist() == own[1:].tolist()
+    assert most_copies(np.nan_to_num(x), y) == (len(own), 3)
+
+
+def test_a_far_value_does_not_hide_the_other_columns():
+    x, y = noisy_rows(100)
+    x[::9, 0] = 1e10
+    assert not copies(x, y).any()
 
 
 def test_losses_that_contradict_a_row():

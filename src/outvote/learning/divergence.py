@@ -50,6 +50,16 @@ def check_finite(theta: Array, epoch: int) -> None:
         )
 
 
+def check_coefficients(learner: object) -> None:
+    """Raise if the coefficients of a fit are too large for a float, as those of columns near the largest one may be."""
+    for name in ("coef_", "intercept_", "components_"):
+        if not np.isfinite(getattr(learner, name, 0.0)).all():
+            raise DivergenceError(
+                f"{name} is not finite, because some columns of X are too large or too small: multiply them by a "
+                "number that brings them near 1"
+            )
+
+
 def check_progress(before: float, after: float, theta: Array) -> None:
     """Raise if the median risk has more than doubled between the start and the end, `theta`."""
     if not after <= _MOST_RISE * before + 1e-9:

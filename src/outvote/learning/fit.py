@@ -12,7 +12,7 @@ import numpy as np
 from outvote.learning.arrays import Array, Groups
 from outvote.learning.backend import backend_of
 from outvote.learning.descent import Descended, Descent, Settings
-from outvote.learning.divergence import DivergenceError
+from outvote.learning.divergence import DivergenceError, check_coefficients
 from outvote.learning.epoch_blocks import narrow
 from outvote.learning.finish import can_finish, finished
 from outvote.learning.n_blocks import corrupt_in_part, is_auto, plans_of
@@ -190,6 +190,7 @@ class Fit:
         learner._theta = found.theta
         learner._fitted_scaling = self.design.centre, self.design.scale
         learner._set_parameters(self.design, self.task.targets)
+        check_coefficients(learner)
 
     @property
     def n_corrupt(self) -> int:

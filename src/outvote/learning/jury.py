@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from outvote.learning.arrays import Array, slices
-from outvote.learning.trust import FEWEST, TOO_FAR, far_scores, standardised, worst
+from outvote.learning.trust import FEWEST, TOO_FAR, far_scores, row_keys, standardised, worst
 
 #: Another class must be this many times as likely as a row's own for the others to contradict the row.
 _ODDS = 9.0
@@ -53,9 +56,7 @@ class Jury:
         self.n_folds = n_folds
         self.x, self.codes, self.scores, self.most, self.rng = x, codes, scores, most, rng
         self.n_classes = len(most) - 1
-        weights = np.random.default_rng(0).standard_normal(x.shape[1])
-        with np.errstate(all="ignore"):
-            keys = np.asarray(np.nan_to_num(x @ np.asarray(weights, dtype=x.dtype)), dtype=np.float64)
+        keys = row_keys(x, codes)
         order = np.lexsort((keys, codes))
         new = np.diff(keys[order], prepend=np.nan) != 0
         new |= np.diff(codes[order], prepend=-1) != 0
@@ -105,7 +106,9 @@ class Judge:
         if len(self.classes) > 1:
             with np.errstate(all="ignore"):
                 scaled = ((taken - self.centre) / self.scale).astype(np.float64)
-            self.model = LogisticRegression(tol=1e-2).fit(scaled, codes[rows])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # other folds judge, too
+                self.model = LogisticRegression(tol=1e-2).fit(scaled, codes[rows])
 
     def probabilities(self, x: Array) -> Array:
         """Return the probability of each class; 0 for one that was not among the rows."""

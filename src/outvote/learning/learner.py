@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from outvote.assumptions.assumption import Bounded, Proportion
 from outvote.blocks.plan import BlockPlan
 from outvote.contamination import Contamination
-from outvote.data.arguments import is_number, real
+from outvote.data.arguments import check_flags, is_number, real
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.risk import certify_risk
 from outvote.kernels.kernel import Kernel
@@ -273,6 +273,9 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check_rows(self, X: Any, y: Any, reset: bool, **checks: Any) -> tuple[Array, Array]:
+        chosen = {name: getattr(self, name) for name in ("scaling", "average", "finish")}
+        plain = {name: getattr(self, name, True) for name in ("fit_intercept", "early_stopping", "warm_start")}
+        check_flags(**plain, **{name: value for name, value in chosen.items() if not is_auto(value)})
         return validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32], **checks)
 
     def _read(self, X: Any) -> Array:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from outvote.kernels.kendall import kendall
 from outvote.kernels.kernel import Kernel
 from outvote.learning.arrays import Array
+from outvote.learning.divergence import check_coefficients
 from outvote.learning.fit import Fit, Task
 from outvote.learning.learner import HeldOutRisk, RobustLearner
 from outvote.learning.losses import PAIR_LOSSES, loss_of
@@ -207,6 +208,7 @@ class RobustAUCClassifier(ClassifierMixin, _LinearScore):  # type: ignore[misc]
 
     def _set_parameters(self, design: ScaledRows, targets: Array) -> None:
         super()._set_parameters(design, targets)
+        check_coefficients(self)
         scores = product(design.x, self.coef_) + self.intercept_
         self.intercept_ -= _balanced_threshold(scores[targets == 0], scores[targets == 1])
 

@@ -12,6 +12,7 @@ import numpy as np
 from outvote.blocks.plan import BlockPlan
 from outvote.contamination import Contamination
 from outvote.learning.arrays import Array
+from outvote.learning.trust import row_keys
 
 #: A row that is repeated at most this often is never worth a warning.
 _FEW_COPIES = 4
@@ -96,10 +97,7 @@ def most_copies(x: Array, targets: Array) -> tuple[int, int]:
 
     Rows are compared by a random projection first, and in full only where the most frequent projection occurs.
     """
-    weights = np.random.default_rng(0).standard_normal(x.shape[1] + 1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        keys = (x @ weights[:-1].astype(x.dtype)).astype(np.float64, copy=False)
-        keys += weights[-1] * targets
+    keys = row_keys(x, targets)
     ordered = np.sort(keys)
     again = np.flatnonzero(ordered[1:] == ordered[:-1])
     if not len(again):

@@ -56,7 +56,7 @@ class ScaledRows:
         self.x, self.centre, self.scale, self.intercept = x, centre, scale, intercept
         # Far from 0 the product of the rows as given loses the digits in which they differ.
         digits = 1e2 if x.dtype == np.float32 else 1e7
-        self.far = bool(np.any(np.abs(centre) > digits * scale))
+        self.far = bool(np.any(np.abs(centre) / digits > scale))
 
     @property
     def n_columns(self) -> int:

@@ -18,6 +18,10 @@ TOO_FAR = 3.0
 FEWEST = 1 / 3
 #: A row must come this often to be looked at as copies, and this many times as often as any other row.
 _FEWEST_COPIES, _TIMES = 5, 3
+#: Rows by which the size of the numbers in a column is measured.
+_SIZED = 1000
+#: What the bits of a number that are rounded away amount to, as an integer.
+_LAST_BITS = 1 << 10
 #: How often residuals are judged and the worst of them left out.
 _N_ROUNDS = 3
 #: Numbers compared at once.
@@ -99,18 +103,41 @@ def copies(x: Array, targets: Array) -> Array:
     >>> copies(x, np.zeros(15)).nonzero()[0]
     array([ 9, 10, 11, 12, 13, 14])
     """
-    weights = np.random.default_rng(0).standard_normal(x.shape[1] + 1)
-    with np.errstate(all="ignore"):
-        keys = np.nan_to_num(x, nan=0.5) @ weights[:-1] + weights[-1] * targets
+    keys = row_keys(x, targets)
     found, ordered = np.zeros(len(x), dtype=bool), np.sort(keys)
     if (ordered[1:] > ordered[:-1]).all():  # the rule, and a sort takes far less than finding the groups
         return found
-    _, group, sizes = np.unique(keys, return_inverse=True, return_counts=True)
-    largest = int(sizes.argmax())
-    others = np.delete(sizes, largest).max(initial=0)
-    if others and sizes[largest] >= max(_FEWEST_COPIES, _TIMES * others):
+    _, group, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    largest = int(counts.argmax())
+    others = np.delete(counts, largest).max(initial=0)
+    if others and counts[largest] >= max(_FEWEST_COPIES, _TIMES * others):
         found[np.flatnonzero(group == largest)[1:]] = True
     return found
+
+
+def row_keys(x: Array, targets: Array) -> Array:
+    """Return a number for each row with its target, the same for rows that are the same; others mostly differ."""
+    weights, sizes = np.random.default_rng(0).standard_normal(x.shape[1] + 1), _sizes(x)
+    keys = np.empty(len(x))
+    with np.errstate(all="ignore"):
+        own = weights[:-1] / sizes
+        for part in slices(len(x), _AT_ONCE // max(1, x.shape[1])):
+            keys[part] = x[part] @ own
+        missing = np.flatnonzero(np.isnan(keys))
+        keys[missing] = np.where(np.isnan(x[missing]), 0.5 * sizes, x[missing]) @ own
+        keys += weights[-1] / _sizes(targets) * targets
+    np.nan_to_num(keys, copy=False)
+    # The last bits of a product may depend on where a row stands.
+    return ((keys.view(np.int64) + _LAST_BITS // 2) & -_LAST_BITS).view(np.float64)
+
+
+def _sizes(x: Array) -> Array:
+    """Return how large the numbers of each column are: small ones must not be lost beside large ones."""
+    few = np.abs(x[:: max(1, len(x) // _SIZED)])
+    with np.errstate(all="ignore"):
+        few = np.where(np.isfinite(few), few, 0.0)
+        middle, largest = np.median(few, axis=0), few.max(axis=0)
+    return np.where(middle > 0, middle, np.where(largest > 0, largest, 1.0))
 
 
 def far_scores(x: Array, targets: Array, rows: Array, n_corrupt: int) -> Array:
@@ -222,7 +249,16 @@ def standardised(x: Array, centred: bool = True) -> tuple[Array, Array]:
     the columns must not be centred.
     """
     with np.errstate(all="ignore"):
-        centre = x.mean(axis=0, dtype=np.float64) if centred else np.zeros(x.shape[1])
-        scale = x.std(axis=0, dtype=np.float64) if centred else np.sqrt(np.square(x, dtype=np.float64).mean(axis=0))
+        centre, scale = _moments(x, centred)
+        odd = ~(np.isfinite(scale) & (scale > 0))
+        if odd.any():  # constant, or with squares that a float does not hold
+            unit = np.maximum(np.abs(x[:, odd]).max(axis=0), np.finfo(np.float64).tiny)
+            centre[odd], scale[odd] = (moment * unit for moment in _moments(x[:, odd] / unit, centred))
     usable = np.isfinite(scale) & (scale > 0) & np.isfinite(centre)
     return np.where(usable, centre, 0.0), np.where(usable, scale, 1.0)
+
+
+def _moments(x: Array, centred: bool) -> tuple[Array, Array]:
+    if centred:
+        return x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
+    return np.zeros(x.shape[1]), np.sqrt(np.square(x, dtype=np.float64).mean(axis=0))
