@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
+from outvote._numba import numpy_only
 from outvote.blocks.partition import draw
 from outvote.estimate import block_values, u_statistic
 
@@ -381,3 +382,16 @@ def test_many_columns_of_which_some_are_constant_answer_as_single_ones():
         alone = ov.mean(x[:, j], 1)
         pairs = zip((found.estimate, *found.interval), (alone.estimate, *alone.interval), strict=True)
         assert all(np.isclose(many[j], one, rtol=1e-9, atol=1e-9) for many, one in pairs)
+
+
+@pytest.mark.parametrize("contamination", [0, 0.05, 0.2])
+def test_columns_with_far_rows_answer_as_single_ones(contamination):
+    rng = np.random.default_rng(1)
+    x = rng.standard_t(1.2, size=(150, 16)) * 10.0 ** rng.integers(-3, 4, size=16)
+    with numpy_only():
+        found = ov.mean(x, contamination)
+        alone = [ov.mean(x[:, j], contamination) for j in range(x.shape[1])]
+    for end in ("low", "high"):
+        ends = np.array([getattr(one.interval, end) for one in alone])
+        widths = np.array([one.interval.high - one.interval.low for one in alone])
+        assert (np.abs(getattr(found.interval, end) - ends) <= 1e-9 * widths).all()

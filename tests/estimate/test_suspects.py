@@ -82,6 +82,7 @@ def test_many_corrupt_rows_make_small_blocks():
     [
         (lambda: ov.suspects([1.0, 2.0], top=0), ValueError, "top=0 must be an integer of at least 1"),
         (lambda: ov.suspects([1.0, 2.0], partitions=1.5), ValueError, "partitions=1.5 must be an integer"),
+        (lambda: ov.scan(rows()).suspects("v", top=-1), ValueError, "top=-1 must be an integer of at least 1"),
         (lambda: ov.suspects([[1.0, 2.0]]), ValueError, r"x has shape \(1, 2\): suspects takes one column"),
         (lambda: ov.suspects(rows(), by="k"), TypeError, "by='k' is for a table, whose column of numbers is value"),
         (lambda: ov.suspects(rows(), value="w"), ValueError, "value='w' is not a column|column='w' is not a column"),
@@ -91,6 +92,11 @@ def test_many_corrupt_rows_make_small_blocks():
 def test_wrong_questions_are_refused(call, error, told):
     with pytest.raises(error, match=told):
         call()
+
+
+def test_short_integers_are_numbers():
+    x = np.r_[np.random.default_rng(0).normal(size=299), 50.0]
+    assert ov.suspects(x, top=np.int8(5)).rows.tolist() == ov.suspects(x, top=5).rows.tolist()
 
 
 def test_suspects_are_a_table_in_notebooks():

@@ -289,6 +289,14 @@ def test_columns_of_every_numeric_type(kind):
     assert agrees(asked(table), np.arange(300) % 2.0)
 
 
+def test_a_group_of_nothing_but_null_is_counted():
+    table = duckdb.sql("SELECT CASE WHEN range < 50 THEN range::DOUBLE END AS x, range < 50 AS k FROM range(60)")
+    with pytest.raises(ValueError, match="NULL, NaN or infinite values in 10 of 60 rows"):
+        ov.scan(table).mean("x", by="k")
+    answer = ov.scan(table).mean("x", by="k", contamination=0, nan_policy="omit").to_arrow_table().to_pylist()
+    assert [line["n"] for line in answer if line["k"]] == [50]
+
+
 def test_zeros_of_both_signs_are_one_group():
     table = duckdb.sql(
         "SELECT range::DOUBLE AS x, CASE WHEN range % 2 = 0 THEN 0.0 ELSE -0.0 END::DOUBLE AS k FROM range(99)"

@@ -25,6 +25,8 @@ Number = float | Floats
 
 #: Bars of a histogram of rows.
 _BARS = 60
+#: Intervals wider than this have no bars: the sums of their ends would overflow.
+_WIDEST = float(np.finfo(np.float64).max) / 2
 #: Shares of the rows whose quantiles say which bars are drawn.
 _SHARES = (0.0, 0.02, 0.25, 0.75, 0.98, 1.0)
 #: Rows that are counted for a picture if they are not in order anyway.
@@ -131,7 +133,7 @@ def _bars(quantiles: Sequence[float], low: float, high: float) -> Floats:
         ends = [max(smallest, lower - reach), min(largest, upper + reach)]
     ends += [end for end in (low, high) if math.isfinite(end)]
     first, last = min(ends), max(ends)
-    if not last - first < math.inf:
+    if not last - first < _WIDEST:
         first, last = -1.0, 1.0
     if first == last:
         first, last = first - 0.5, last + 0.5

@@ -82,6 +82,7 @@ def certify_risk(
     for name, value in (("n_models", n_models), ("vc_dim", 1 if vc_dim is None else vc_dim)):
         if not is_whole(value) or value < 1:
             raise ValueError(f"{name}={value!r} must be an integer of at least 1")
+    n_models, vc_dim = int(n_models), None if vc_dim is None else int(vc_dim)
     if "alternative" in options:
         raise TypeError("certify_risk bounds a risk from above: it takes no alternative")
     kernel = None if kernel is None else kernel_of(kernel)

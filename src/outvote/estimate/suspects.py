@@ -130,11 +130,7 @@ def suspects(
             70            -60  1.000
            478       6.100578  0.080
     """
-    for name, number in (("top", top), ("partitions", partitions)):
-        if not is_whole(number) or number < 1:
-            raise ValueError(f"{name}={number!r} must be an integer of at least 1")
-    if partitions > _MOST_PARTITIONS:
-        raise ValueError(f"partitions={partitions!r} would take too long: give at most {_MOST_PARTITIONS}")
+    top, partitions = checked_counts(top, partitions)
     allowed, seed = Contamination.of(contamination), seed_of(rng)
     if value is None and by is None:
         rows = read_rows(x, "x")
@@ -152,6 +148,16 @@ def suspects(
 
     opened = x if hasattr(x, "suspects") else scan(x)
     return opened.suspects(value, by, contamination=allowed, top=top, partitions=partitions, rng=seed)
+
+
+def checked_counts(top: Any, partitions: Any) -> tuple[int, int]:
+    """Return how many rows are listed, and how often blocks are drawn; refuse what is no such number."""
+    for name, number in (("top", top), ("partitions", partitions)):
+        if not is_whole(number) or number < 1:
+            raise ValueError(f"{name}={number!r} must be an integer of at least 1")
+    if partitions > _MOST_PARTITIONS:
+        raise ValueError(f"partitions={partitions!r} would take too long: give at most {_MOST_PARTITIONS}")
+    return int(top), int(partitions)
 
 
 @dataclass(frozen=True)

@@ -295,7 +295,8 @@ class Weighed:
             share = one.rows.share if side < 0 else 1 - one.rows.share
             return np.where(x == (side > 0), max(share, 1 / one.rows.n_rows) / one.rows.n_rows, -math.inf)
         centre = bound if len(self.samples) == 1 else one.rows.middle
-        gaps = side * rows.gaps(centre * self.unit) / self.unit
+        with np.errstate(over="ignore"):
+            gaps = side * rows.gaps(centre * self.unit) / self.unit
         if not one.joint:
             return gaps
         price = self.terms.price

@@ -54,6 +54,8 @@ _DATES = {"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP
 #: Keys of these types stand for themselves; others are turned into one of them, or refused.
 _LABELS = INTEGER_TYPES | {"FLOAT", "DOUBLE", "BOOLEAN", "VARCHAR"} | _DATES
 _TURNED = {"UUID": "VARCHAR", "TIMESTAMP_NS": "TIMESTAMP"}
+#: How many rows are numbers; count_if would say NULL where all are NULL.
+_NUMBERS = "count(*) FILTER (number)"
 #: Rows fetched at once when blocks are brought here.
 _BATCH = 100_000
 #: Rows handed over at once when they are counted here.
@@ -262,7 +264,7 @@ class DuckEngine(Engine):
 
         keys, wanted = len(query.by), Query(query.columns, (*query.by, unit))
         heads = [f"k{j}" for j in range(keys + 1)]
-        totals = ["count(*) - count_if(number) AS bad"]
+        totals = [f"count(*) - {_NUMBERS} AS bad"]
         for j in range(len(query.columns)):
             totals += [f"{how}(v{j}) AS {name}{j}" for how, name in (("sum", "v"), ("min", "low"), ("max", "high"))]
         found = self._arrow(
@@ -324,7 +326,7 @@ class DuckEngine(Engine):
         keys = [f"k{j}" for j in range(len(query.by))]
         numbers = ["count_if(id IS NULL)", "min(given)::VARCHAR", "max(given)::VARCHAR"]
         counts = [
-            "count(*)", "count(*) - count_if(number)", "count_if(number) - count_if(finite)",
+            "count(*)", f"count(*) - {_NUMBERS}", f"{_NUMBERS} - count(*) FILTER (finite)",
             *(numbers if ids else ["0", "NULL", "NULL"]), *self._unreadable(query),
         ]  # fmt: skip
         group = f"GROUP BY {', '.join(keys)}" if keys else ""

@@ -218,7 +218,8 @@ def _column(
         finite = _all_finite(values, groups.starts)
         small = np.flatnonzero(finite & (sizes > 0) & (sizes < MANY_ROWS) & (corrupt >= 0))
         found[small] = _small_groups(groups, j, small, corrupt, terms)
-    numbers = np.stack([found[:, 1] / 2 + found[:, 2] / 2, found[:, 1], found[:, 2], found[:, 0]])
+    middles = np.clip(found[:, 1] / 2 + found[:, 2] / 2, found[:, 1], found[:, 2])
+    numbers = np.stack([middles, found[:, 1], found[:, 2], found[:, 0]])
     kinds = np.where(np.isnan(found[:, 1]), "", "conditional").astype(object)
     kinds[corrupt < 0] = "none"
     usable = sizes.copy()

@@ -8,7 +8,7 @@ import numpy as np
 
 from outvote.contamination import Contamination
 from outvote.data.groups import group_codes
-from outvote.estimate.suspects import rank
+from outvote.estimate.suspects import checked_counts, rank
 from outvote.tables.engine import Engine, Query
 
 #: What a line holds, after the keys.
@@ -19,6 +19,7 @@ def suspects_of(
     engine: Engine, query: Query, contamination: Contamination, top: int, partitions: int, seed: int
 ) -> Any:
     """Return a table of the most suspect rows of a column, each judged by the rows of its group."""
+    top, partitions = checked_counts(top, partitions)
     engine.tally(query, ids=engine.has_ids)
     parts = list(engine.rows(query))
     values = np.concatenate([part[0][:, 0] for part in parts]) if parts else np.empty(0)

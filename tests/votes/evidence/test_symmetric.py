@@ -44,6 +44,11 @@ def test_many_rows(law):
         assert walsh_average(values, rank) == every[rank - 1]
 
 
+@pytest.mark.parametrize("value", [5e-324, -5e-324, 1e-310, 1.7e308, -1.7e308])
+def test_averages_of_the_smallest_and_largest_floats(value):
+    assert walsh_average(np.full(40, value), 7) == value
+
+
 def test_a_rank_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="rank=7 must lie between 1 and 6"):
         walsh_average(np.arange(3.0), 7)

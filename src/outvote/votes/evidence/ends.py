@@ -11,7 +11,7 @@ from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.roots import falling_root
 
 #: The ends are found to this share of the first step; the first time, if they are looked for twice, to the other.
-PRECISION, ROUGHLY = 1e-12, 1e-7
+PRECISION, ROUGHLY = 1e-12, 1e-10
 #: Ends farther from the middle of the rows than this many first steps are infinite.
 _FARTHEST = 1e30
 

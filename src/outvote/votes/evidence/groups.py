@@ -131,6 +131,6 @@ def _central_sds(table: Floats, sizes: Integers, dropped: Integers) -> Floats:
     place = np.arange(table.shape[1])
     inside = (place >= start[:, None]) & (place < (start + kept)[:, None])
     gaps = np.where(inside, table - middle[:, None], 0.0)
-    mean = gaps.sum(axis=1) / kept
-    with np.errstate(over="ignore"):  # such a group is looked at by itself
+    with np.errstate(over="ignore", invalid="ignore"):  # such a group is looked at by itself
+        mean = gaps.sum(axis=1) / kept
         return np.sqrt(np.where(inside, np.square(gaps - mean[:, None]), 0.0).sum(axis=1) / kept)

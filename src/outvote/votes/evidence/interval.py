@@ -66,7 +66,7 @@ class EvidenceInterval:
     @classmethod
     def between(cls, low: float, high: float) -> EvidenceInterval:
         """Return the interval with its midpoint as the estimate."""
-        return cls(low, high, low / 2 + high / 2)
+        return cls.around(low, high, low / 2 + high / 2)  # half of the smallest float is 0
 
     @classmethod
     def around(cls, low: float, high: float, seen: float) -> EvidenceInterval:
@@ -145,6 +145,8 @@ def _sturdier(rows: SortedRows, found: EvidenceInterval, assume: Assumption, ter
     unit = rows.in_units(sd)
     # How far these factors are from ruling out the ends by themselves says how much wider their interval is.
     ends = ((unit, found.low / sd), (unit.mirrored, -found.high / sd))
+    if not all(math.isfinite(end) for _, end in ends):  # rows that overflow in units of the sd
+        return found
     lacking = [price - side.log_evidence(sturdy, -math.inf, end) for side, end in ends]
     wider = sum(max(one, 0.0) for one in lacking) / (rows.n_values * sturdy[0].rate) * sd
     width = found.high - found.low

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from outvote import _numba
 from outvote.votes.evidence.binned import BinnedRows
+from outvote.votes.evidence.ends import PRECISION, ROUGHLY
 from outvote.votes.evidence.factors import Floats, variance_factors
 from outvote.votes.evidence.interval import CELL, FROM_BELOW, EvidenceInterval, premise_interval
 from outvote.votes.evidence.rows import SortedRows
@@ -17,8 +18,6 @@ from outvote.votes.evidence.stack import Stack, VarianceFactors
 from outvote.votes.roots import falling_roots
 from outvote.votes.terms import Terms
 
-#: The ends are found to this share of the first step, if moving up again cannot help; else the first time to the other.
-_PRECISION, _ROUGHLY = 1e-12, 1e-7
 #: Steps downwards, each twice the last, and cells of scales, that are tried before a set is looked at by itself.
 _MOST_STEPS, _MOST_CELLS = 30, 10
 #: Seconds that numpy takes for one of many sets of rows.
@@ -70,7 +69,9 @@ def _lower_ends(stack: Stack, sds: Floats, terms: Terms) -> Floats:
     factor = cell(tops)
     first = 2 * (price / stack.n_rows + factor.norm) / factor.rate
     stack.prepare(cell(tops - _MOST_CELLS), stack.middle + first)
-    start = stack.middle - first
+    far = stack.n_below(stack.middle - first, factor.depth)  # as `lower_end` does
+    paid = 1.1 * far * (factor.norm - factor.least) / (factor.rate * np.maximum(stack.n_values - far, 1))
+    start = stack.middle - first - paid
     end, start, wrong = _search(stack, factor, price, first, start, stack.middle + first)
     wrong |= stack.n_values <= stack.droppable
     end = np.minimum(end, stack.largest_kept - first)
@@ -105,18 +106,21 @@ def _search(
         excess = stack.log_product(factor, nothing, start) - price
     wrong, end = ~(excess >= 0), start
     # Rows whose valley may be anywhere in between count with the least factor they can have.
-    settled = stack.none_between(start - 2 * factor.depth, top - factor.depth)
+    reach = np.maximum(stack.middle, start) + step  # as in `search_end`, so that sets alone have the same ends
+    settled = stack.none_between(start - 2 * factor.depth, reach - factor.depth)
+    done = np.zeros_like(settled)
     for precise in (settled, np.ones_like(settled)):
         low = end
         below = stack.log_product(factor, low, top) - price
         wrong |= ~(below < 0)
-        tolerance = np.where(wrong, np.inf, np.where(precise, _PRECISION, _ROUGHLY) * first)
+        tolerance = np.where(wrong, np.inf, np.where(precise, PRECISION, ROUGHLY) * first)
 
         def above_price(at: Floats, low: Floats = low) -> Floats:
             return stack.log_product(factor, low, at) - price
 
-        end, excess = falling_roots(above_price, low, top, excess, below, tolerance)
-        if (settled | wrong).all():
+        moved, excess = falling_roots(above_price, low, top, excess, below, tolerance)
+        end, done = np.where(done, end, moved), settled | wrong  # sets do not depend on each other
+        if done.all():
             break
     return end, start, wrong
 

@@ -130,6 +130,10 @@ class Stack:
         """Numbers that at least one row which is not dropped is not below."""
         return self._pick(self.bins.low, self._at(self.n_values - self.droppable - 1))
 
+    def n_below(self, mean: Floats, depth: Floats) -> Floats:
+        """Return about how many rows of each set lie farther than a depth below a mean."""
+        return np.where(self.bins.mean < (mean - depth)[:, None], self.bins.count, 0.0).sum(axis=1)
+
     def none_between(self, low: Floats, high: Floats) -> NDArray[np.bool_]:
         """Return which sets have no rows between two numbers."""
         bins = self.bins

@@ -12,6 +12,8 @@ Places = NDArray[np.int64]
 
 #: Pairs that are looked at, at least, to choose where to cut; one for eight rows if there are more.
 _SAMPLED = 1024
+#: Sums of two numbers up to this are finite.
+_LARGE = 2.0**1000
 #: So many pairs a row are few enough to be put in order.
 _FEW = 4
 
@@ -27,7 +29,14 @@ def walsh_average(values: Floats, rank: int) -> float:
     >>> walsh_average(np.array([0.0, 1.0, 5.0]), 3), walsh_average(np.array([0.0, 1.0, 5.0]), 4)
     (1.0, 2.5)
     """
-    pairs = _Pairs(values / 2, np.arange(len(values)), np.full(len(values), len(values)))
+    # Halves of the smallest floats are 0, and sums of the largest are infinite.
+    unit = 0.5 if max(abs(values[0]), abs(values[-1])) > _LARGE else 1.0
+    return _sum_of_two(values * unit, rank) / (2 * unit)
+
+
+def _sum_of_two(values: Floats, rank: int) -> float:
+    """Return the r-th smallest sum of two rows."""
+    pairs = _Pairs(values, np.arange(len(values)), np.full(len(values), len(values)))
     if not 1 <= rank <= pairs.total:
         raise ValueError(f"rank={rank} must lie between 1 and {pairs.total}, the number of pairs")
     generator, n_drawn = np.random.default_rng(0), max(_SAMPLED, len(values) // 8)
@@ -42,27 +51,27 @@ def walsh_average(values: Floats, rank: int) -> float:
             below = pairs.places(low, strict=True)
             if rank > int((below - pairs.first).sum()):
                 return float(low)
-            pairs = _Pairs(pairs.halves, pairs.first, below)
+            pairs = _Pairs(pairs.values, pairs.first, below)
             continue
-        pairs, rank = _Pairs(pairs.halves, up_to, pairs.end), rank - n_up_to
+        pairs, rank = _Pairs(pairs.values, up_to, pairs.end), rank - n_up_to
         below = pairs.places(high, strict=True)
         n_below = int((below - pairs.first).sum())
         if rank <= n_below:
-            pairs = _Pairs(pairs.halves, pairs.first, below)
+            pairs = _Pairs(pairs.values, pairs.first, below)
             continue
         up_to = pairs.places(high, strict=False)
         n_up_to = int((up_to - pairs.first).sum())
         if rank <= n_up_to:
             return float(high)
-        pairs, rank = _Pairs(pairs.halves, up_to, pairs.end), rank - n_up_to
-    return float(np.partition(pairs.averages(), rank - 1)[rank - 1])
+        pairs, rank = _Pairs(pairs.values, up_to, pairs.end), rank - n_up_to
+    return float(np.partition(pairs.sums(), rank - 1)[rank - 1])
 
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """Pairs that are left: row i with the rows from `first[i]` to `end[i]`, in order; `halves` of all rows."""
+    """Pairs that are left: row i with the rows from `first[i]` to `end[i]`, in order; `values` of all rows."""
 
-    halves: Floats
+    values: Floats
     first: Places
     end: Places
 
@@ -71,31 +80,31 @@ class _Pairs:
         return int((self.end - self.first).sum())
 
     def draw(self, generator: np.random.Generator, n_drawn: int) -> Floats:
-        """Return the averages of some pairs, in ascending order."""
+        """Return the sums of some pairs, in ascending order."""
         ends = np.cumsum(self.end - self.first)
         chosen = np.sort(generator.integers(0, ends[-1], n_drawn))
         row = np.searchsorted(ends, chosen, side="right")
         other = self.end[row] - (ends[row] - chosen)
-        return np.sort(self.halves[row] + self.halves[other])
+        return np.sort(self.values[row] + self.values[other])
 
-    def averages(self) -> Floats:
-        """Return the averages of all pairs."""
+    def sums(self) -> Floats:
+        """Return the sums of all pairs."""
         lengths = self.end - self.first
         row = np.repeat(np.arange(len(lengths)), lengths)
         other = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + self.first[row]
-        return self.halves[row] + self.halves[other]
+        return self.values[row] + self.values[other]
 
     def places(self, cut: float, *, strict: bool) -> Places:
-        """Return for each row the first of its pairs whose average is not below the cut, or not at most the cut."""
-        halves, n = self.halves, len(self.halves)
-        found = np.searchsorted(halves, cut - halves, side="left" if strict else "right")
+        """Return for each row the first of its pairs whose sum is not below the cut, or not at most the cut."""
+        values, n = self.values, len(self.values)
+        found = np.searchsorted(values, cut - values, side="left" if strict else "right")
         place = np.clip(found, self.first, self.end)
 
         def before(rows: Places, other: Places) -> NDArray[np.bool_]:
-            average = halves[rows] + halves[other]
-            return average < cut if strict else average <= cut
+            both = values[rows] + values[other]
+            return both < cut if strict else both <= cut
 
-        # The difference was rounded otherwise than the averages: where that matters, search among these.
+        # The difference was rounded otherwise than the sums: where that matters, search among these.
         rows = np.arange(n)
         wrong = (place < self.end) & before(rows, np.minimum(place, n - 1))
         wrong |= (place > self.first) & ~before(rows, place - 1)
