@@ -113,7 +113,7 @@ def _lower_end(
     above = _excess(rows, factor, price, -math.inf, end)
     while not above >= 0:
         end, step = end - step, 2 * step
-        if math.isnan(above) or step > 1e30 * first:
+        if math.isnan(above) or step > min(1e30 * first, 1e300):
             return math.nan, math.nan
         above = _excess(rows, factor, price, -math.inf, end)
     start, top = end, max(middle, end) + step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -12,8 +13,8 @@ from outvote.votes.roots import falling_root
 
 #: The ends are found to this share of the first step; the first time, if they are looked for twice, to the other.
 PRECISION, ROUGHLY = 1e-12, 1e-10
-#: Ends farther from the middle of the rows than this many first steps are infinite.
-_FARTHEST = 1e30
+#: Ends farther from the middle of the rows than this many first steps, or this far, are infinite.
+_FARTHEST, _LARGEST = 1e30, sys.float_info.max / 4
 
 
 def lower_end(rows: SortedRows, factors: Sequence[Factor], price: float) -> tuple[float, float]:
@@ -70,7 +71,7 @@ def search_end(
     end, step = middle - first - farther, first
     while not (above := excess(-math.inf, end)) >= 0:
         end, step = end - step, 2 * step
-        if step > _FARTHEST * first:
+        if step > min(_FARTHEST * first, _LARGEST):
             return -math.inf, -math.inf
     start, top = end, max(middle, end) + step
     if not settled(start, top):
