@@ -1,14 +1,14 @@
 """Binomial tails, and the block probability p that keeps such a tail below δ.
 
 ``F(p) = P(Bin(N, p) >= m)`` is the distribution function of Beta(m, N-m+1), and its inverse is in scipy.special, whose
-import takes three times as long as numpy's. So this module adds up the terms of the first few tails itself.
+import takes three times as long as numpy's. So this module adds up the terms of a few tails itself. Which way is taken
+depends on the question alone, and not on what was asked or loaded before: the last digits differ.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
-import sys
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 DEEP = -200.0  # below this log(delta) scipy's Beta inversion is no longer reliable
-#: After this many terms scipy.special is loaded; adding them up takes less time than its import.
-_MOST_TERMS = 2**21
+#: Up to so many terms are added up, and logarithms of so many factorials found one by one.
+_MOST_TERMS, _MOST_FACTORIALS = 2**12, 2**10
 #: Newton's method doubles the correct digits in every step; it starts with about one.
 _STEPS = 30
-_n_terms = 0
 
 
 def log_binomial_tail(p: ArrayLike, n_clean: ArrayLike, n_needed: ArrayLike) -> Floats:
@@ -35,8 +34,7 @@ def log_binomial_tail(p: ArrayLike, n_clean: ArrayLike, n_needed: ArrayLike) -> 
     p, n, m = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (p, n_clean, n_needed)))
     special = _special(n, m) if np.all(p * n < m) else _loaded()
     if special is None:
-        log_first, beyond = _terms(p, n, m)
-        return np.asarray(log_first + np.log1p(beyond))
+        return np.asarray(log_first_term(p, n, m) + np.log1p(_beyond(p, _ratios(n, m))))
     tail = special.betainc(m, n - m + 1, p)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.log(tail)
@@ -53,10 +51,13 @@ def log_first_term(p: Floats, n: Floats, m: Floats) -> Floats:
 
 def log_choose(n: Floats, m: Floats) -> Floats:
     """Return the logarithm of the number of ways to choose m of N."""
-    log_gamma: Any = np.vectorize(math.lgamma, otypes=[float])
-    if "scipy.special" in sys.modules:
-        log_gamma = _loaded().gammaln
+    few = max(n.size, m.size) <= _MOST_FACTORIALS
+    log_gamma: Any = np.vectorize(_log_gamma, otypes=[float]) if few else _loaded().gammaln
     return np.asarray(log_gamma(n + 1) - log_gamma(m + 1) - log_gamma(n - m + 1))
+
+
+def _log_gamma(x: float) -> float:
+    return math.lgamma(x) if x > 0 else math.inf
 
 
 def p_star(log_delta: ArrayLike, n_clean: ArrayLike, n_needed: ArrayLike) -> Floats:
@@ -94,12 +95,8 @@ def _loaded() -> Any:
 
 
 def _special(n: Floats, m: Floats) -> Any:
-    """Return scipy.special, or None if it is not loaded and few terms need to be added up."""
-    global _n_terms
-    if "scipy.special" in sys.modules:
-        return _loaded()
-    _n_terms += n.size * _n_beyond(n, m)
-    return None if _n_terms < _MOST_TERMS else _loaded()
+    """Return scipy.special, or None if few terms need to be added up."""
+    return None if n.size * _n_beyond(n, m) < _MOST_TERMS else _loaded()
 
 
 def _n_beyond(n: Floats, m: Floats) -> int:
@@ -107,18 +104,24 @@ def _n_beyond(n: Floats, m: Floats) -> int:
     return int(min((n - m).max(initial=0.0), 5 * math.sqrt(n.max(initial=1.0)) + 5))
 
 
-def _terms(p: Floats, n: Floats, m: Floats) -> tuple[Floats, Floats]:
-    """Return log P(Bin(N, p) = m), and the sum of the later terms divided by P(Bin(N, p) = m), for p < m/N."""
+def _ratios(n: Floats, m: Floats) -> Floats:
+    """Return the later terms divided by those before them, and by p/(1 - p)."""
     j = np.arange(_n_beyond(n, m), dtype=float).reshape(-1, *([1] * n.ndim))
-    ratios = np.maximum(n - m - j, 0.0) / (m + j + 1) * (p / (1 - p))
-    return log_first_term(p, n, m), np.asarray(np.cumprod(ratios, axis=0).sum(axis=0))
+    return np.asarray(np.maximum(n - m - j, 0.0) / (m + j + 1))
+
+
+def _beyond(p: Floats, ratios: Floats) -> Floats:
+    """Return the sum of the later terms divided by P(Bin(N, p) = m), for p < m/N."""
+    return np.asarray(np.cumprod(ratios * (p / (1 - p)), axis=0).sum(axis=0))
 
 
 def _summed_p_star(log_delta: Floats, n: Floats, m: Floats) -> Floats:
     """Invert the sum by Newton's method on log F, a concave function of log p: all steps but one go up."""
-    log_p = np.log(m / (n + 1))
+    log_p, ways, ratios = np.log(m / (n + 1)), log_choose(n, m), _ratios(n, m)
     for _ in range(_STEPS):
-        log_first, beyond = _terms(np.exp(log_p), n, m)
+        p = np.exp(log_p)
+        beyond = _beyond(p, ratios)
+        log_first = ways + m * log_p + (n - m) * np.log1p(-p)
         step = (log_delta - log_first - np.log1p(beyond)) * (1 + beyond) / m
         log_p = log_p + step
         if np.all(np.abs(step) < 1e-14 * (1 + np.abs(log_p))):

@@ -186,12 +186,12 @@ def refusing(name: str) -> Iterator[None]:
         yield
     except Refused as error:
         raise ValueError(str(error)) from None
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, struct.error) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error) as error:
+        if isinstance(error, ValueError) and "to unpack" not in str(error):
+            raise ValueError(f"this is not a {name}: {error}") from None
         raise ValueError(
             f"this is not a {name}: a field is missing or of another kind ({type(error).__name__})"
         ) from None
-    except ValueError as error:
-        raise ValueError(f"this is not a {name}: {error}") from None
 
 
 def _table(numbers: Any, n_cells: int, n_columns: int) -> NDArray[np.float64]:
