@@ -173,3 +173,13 @@ def test_labels_of_any_kind_are_sorted():
     assert ov.scan(wide).mean("v", by="g").g.tolist() == [-5, 9, 10**12]
     empty = ov.scan(pd.DataFrame({"g": np.empty(0, dtype=int), "v": np.empty(0)})).mean("v", by="g")
     assert len(empty) == 0
+
+
+@pytest.mark.parametrize("n_groups", [1, 2, 50])
+def test_rows_by_group_stay_as_they_are(n_groups):
+    rng = np.random.default_rng(n_groups)
+    frame = pd.DataFrame({"v": rng.normal(size=500), "k": np.sort(rng.integers(n_groups, size=500))})
+    before, scanned = frame.copy(), ov.scan(frame)
+    one, two = (scanned.mean("v", by="k", contamination=1) for _ in range(2))
+    pd.testing.assert_frame_equal(frame, before)
+    pd.testing.assert_frame_equal(one, two)

@@ -254,7 +254,8 @@ def _small_groups(groups: Groups, j: int, which: NDArray[np.intp], corrupt: NDAr
     """Return sd, low and high of some groups in one column."""
     values, starts = groups.rows[j], groups.starts
     if len(which) == len(starts) - 1:
-        return premises_of_groups(values.copy(), starts, corrupt, terms, groups.threads)
+        own = values.copy() if len(which) == 1 else values  # one group may be the user's own array
+        return premises_of_groups(own, starts, corrupt, terms, groups.threads)
     sizes = np.diff(starts)[which]
     begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     at = np.repeat(starts[:-1][which] - begin[:-1], sizes) + np.arange(begin[-1])
