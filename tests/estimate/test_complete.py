@@ -168,3 +168,13 @@ def test_many_rows_that_are_corrupt_for_certain():
     assert by_pairs.certificate.provenance == "certified"
     with pytest.raises(ValueError, match="takes 2 rows at a time, but there are 1"):
         ov.u_statistic([1.0], kernel="gini", contamination=0)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 50])
+def test_bounds_wider_than_those_of_the_kernel_change_nothing(n_rows):
+    x = np.random.default_rng(n_rows).normal(1, size=n_rows)
+    plain, declared = (
+        ov.u_statistic(x, kernel="wilcoxon", contamination=0, assume=known) for known in (None, ov.Bounded(-10, 20))
+    )
+    assert declared.estimate == plain.estimate
+    assert declared.interval == plain.interval

@@ -320,6 +320,9 @@ def _assumption_of(assume: Assumption | None, kernel: Kernel) -> Assumption | No
     if assume is not None:
         if not one_assumption(assume).has_scale:
             raise ValueError(f"assume={assume!r} without sd is for means: give sd, or assume=None for a plug-in")
+        if type(assume) is Bounded and kernel.bounds is not None:  # both hold
+            low, high = max(assume.low, kernel.bounds[0]), min(assume.high, kernel.bounds[1])
+            return replace(assume, low=low, high=high) if low < high else assume
         return assume
     if kernel.zetas is not None:
         values = kernel.zetas.values() if isinstance(kernel.zetas, Mapping) else kernel.zetas
