@@ -326,8 +326,8 @@ class SortedRows:
         middle, rows = central_window(self.values, min(self.droppable, len(self.values) - 1))
         with np.errstate(over="ignore", invalid="ignore"):
             offset = float(np.mean(rows - middle))
-        if not math.isfinite(offset):
-            offset = float(np.mean(rows * 0.5**32 - middle * 0.5**32)) * 2.0**32
+            if not math.isfinite(offset):
+                offset = float(np.mean(rows * 0.5**32 - middle * 0.5**32)) * 2.0**32
         return middle + offset
 
     def concave_sums(self, low: float, width: float, rates: list[float]) -> list[float]:

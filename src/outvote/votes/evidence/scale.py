@@ -225,7 +225,7 @@ def central_window(values: Floats, n_dropped: int) -> tuple[float, Floats]:
         return math.nan, values[:0]
     middle = median_of_sorted(values)
     # The rows nearest the median are consecutive: the window of n_kept rows whose farther end is nearest.
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # rows that overflowed
         reach = np.maximum(middle - values[: n_dropped + 1], values[n_kept - 1 :] - middle)
     first = int(np.argmin(reach))
     return middle, values[first : first + n_kept]
