@@ -160,7 +160,8 @@ def _gaps(rows: Sequence[Any], assume: Any) -> tuple[list[Any], Any]:
         raise ValueError("paired=True needs two samples with as many rows")
     if assume is None and rows[0].dtype == rows[1].dtype == bool:
         assume = Bounded(-1.0, 1.0)
-    return [np.subtract(rows[1], rows[0], dtype=np.float64)], assume
+    with np.errstate(over="ignore", invalid="ignore"):  # of infinite rows
+        return [np.subtract(rows[1], rows[0], dtype=np.float64)], assume
 
 
 def _names(n_samples: int) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ from outvote.votes.roots import falling_root
 STAKES = (0.01, 0.03, 0.1, 0.3)
 #: Ratio of the ends of a cell of variances.
 _CELL = 1.02
+#: Exponentials of numbers up to this are finite.
+_LARGEST_LOG = 700.0
 
 
 def log_spread(squares: Floats, n_dropped: int, n_corrupt: int, *, adaptive: bool) -> float:
@@ -193,7 +195,7 @@ class Bets:
     def evidence(self, pairs: Pairs, log_v: float, *, monotone: bool) -> float:
         """Return the logarithm of the evidence against a cell; the monotone form is against all higher ones, too."""
         with np.errstate(over="ignore"):
-            z = self.eta * (1 - pairs.squares * math.exp(-log_v))
+            z = self.eta * (1 - pairs.squares * math.exp(min(-log_v, _LARGEST_LOG)))
         logs, n_kept = [], len(z) - pairs.droppable
         for c, norm in self.curves:
             at = np.maximum(z, -0.5 / c) if monotone else z
