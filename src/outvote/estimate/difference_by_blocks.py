@@ -113,7 +113,7 @@ def _ratio_interval(
     low, high = -math.inf, math.inf
     if spread_a < abs(a) and math.isfinite(spread_b):
         corners = [(b + i * spread_b) / (a + j * spread_a) - 1 for i in (-1, 1) for j in (-1, 1)]
-        low, high = min(corners), max(corners)
+        low, high = min(*corners, estimate), max(*corners, estimate)  # which was rounded otherwise
     else:
         note = "The mean of a may be 0, so nothing bounds the ratio."
         certificate = replace(certificate, provenance="none", note=note)
