@@ -12,15 +12,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote._numba.evidence import product_of_bins, product_of_rows, spread_of_bins, spread_of_rows, squares_above
-from outvote._numba.jit import jit, reduction
+from outvote._numba.jit import jit
 
 Floats = NDArray[np.float64]
+
+#: Sums that are added up side by side: as many as in votes/evidence/scale.py.
+_LANES = 32
+
+
+@jit
+def _step(tolerance: float) -> float:
+    """Do what `grid_step` does."""
+    return math.ldexp(0.5, math.frexp(tolerance)[1])
+
+
+@jit
+def _down(x: float, step: float) -> float:
+    """Do what `down_to_grid` does."""
+    return np.floor(x / step) * step + 0.0 if abs(x) < step * 2.0**53 else x
 
 
 @jit
 def _excess(rows: Any, factor: tuple[float, float, float], price: float, low: float, high: float) -> float:
+    """Return by how much the evidence exceeds its price; NaN if that cannot be told here, or rounding may decide."""
+    found = _difference(rows, factor, price, low, high)
+    return found if abs(found) > rows[6] else math.nan
+
+
+@jit
+def _difference(rows: Any, factor: tuple[float, float, float], price: float, low: float, high: float) -> float:
     """Return by how much the evidence exceeds its price; NaN if that cannot be told here."""
-    single, values, n_dropped, bins, _, limits = rows
+    single, values, n_dropped, bins, _, limits, _ = rows
     rate, depth, sd = factor
     norm = math.log1p(rate * sd * sd / (2 * depth))
     if single:
@@ -39,15 +61,18 @@ def _root(
     tolerance: float,
 ) -> float:  # fmt: skip
     """Do what `falling_root` does for the evidence against means from `start` on."""
+    step = _step(tolerance)
     side, slow = 0, 0
-    while high - low > tolerance:
+    while True:
         width = high - low
         middle = low + width / 2
         if slow < 3 and math.isfinite(above) and math.isfinite(below) and above > below:
             secant = low + width * above / (above - below)
-            secant = min(max(secant, low + tolerance / 2), high - tolerance / 2)
             if low < secant < high:
                 middle = secant
+        if max(abs(low), abs(high)) < step * 2.0**53:
+            middle = max(_down(middle, step), _down(low, step) + step)
+            middle = min(middle, -_down(-high, step) - step)
         if not low < middle < high:
             break
         value = _excess(rows, factor, price, start, middle)
@@ -67,10 +92,12 @@ def _root(
 def _moved_up(rows: Any, factor: Any, price: float, low: float, high: float, tolerance: float, above: float) -> float:
     """Do what `moved_up` does."""
     if not above >= 0:
-        return low
+        return above if math.isnan(above) else low
     below = _excess(rows, factor, price, low, high)
-    if below >= 0 and _excess(rows, factor, price, low, math.inf) >= 0:
-        return math.inf
+    if below >= 0:
+        all_ = _excess(rows, factor, price, low, math.inf)
+        if not all_ < 0:
+            return math.nan if math.isnan(all_) else math.inf
     while below >= 0:
         if not high + 2 * (high - low) > high:  # no digits are left
             return math.nan
@@ -83,7 +110,7 @@ def _moved_up(rows: Any, factor: Any, price: float, low: float, high: float, tol
 
 @jit
 def _none_between(rows: Any, low: float, high: float) -> bool:
-    single, values, _, bins, _, _ = rows
+    single, values, _, bins, _, _, _ = rows
     if single:
         return np.searchsorted(values, low) == np.searchsorted(values, high, side="right")
     lows, highs = bins[3], bins[4]
@@ -92,7 +119,7 @@ def _none_between(rows: Any, low: float, high: float) -> bool:
 
 @jit
 def _n_below(rows: Any, end: float) -> float:
-    single, values, _, bins, _, _ = rows
+    single, values, _, bins, _, _, _ = rows
     if single:
         return float(np.searchsorted(values, end))
     return bins[0][: np.searchsorted(bins[1], end)].sum()
@@ -108,11 +135,11 @@ def _lower_end(
     norm, least = math.log1p(rate * sd * sd / (2 * depth)), math.log1p(-rate * depth / 2)
     first = 2 * (price / n_rows + norm) / rate
     far = _n_below(rows, middle - first - depth)
-    end = middle - first - 1.1 * far * (norm - least) / (rate * max(n_values - far, 1.0))
-    step = first
+    grid, step = _step(roughly * first), first
+    end = _down(middle - first - 1.1 * far * (norm - least) / (rate * max(n_values - far, 1.0)), grid)
     above = _excess(rows, factor, price, -math.inf, end)
     while not above >= 0:
-        end, step = end - step, 2 * step
+        end, step = _down(end - step, grid), 2 * step
         if math.isnan(above) or step > min(1e30 * first, 1e300):
             return math.nan, math.nan
         above = _excess(rows, factor, price, -math.inf, end)
@@ -129,15 +156,19 @@ def _lower_end(
 @jit
 def _end_in_cell(
     rows: Any, factor: Any, price: float, n_rows: float, n_values: float, middle: float, roughly: float,
-    precision: float, end: float, start: float,
+    precision: float, end: float, start: float, first: float,
 ) -> float:  # fmt: skip
     """Do what `end_in_cell` does."""
-    if _excess(rows, factor, price, -math.inf, end) >= 0:
-        return end
-    if not _excess(rows, factor, price, -math.inf, start) >= 0:
+    whole = _excess(rows, factor, price, -math.inf, end)
+    if not whole < 0:
+        return end if whole >= 0 else math.nan
+    below_start = _excess(rows, factor, price, -math.inf, start)
+    if not below_start >= 0:
+        if math.isnan(below_start):
+            return math.nan
         other = _lower_end(rows, factor, price, n_rows, n_values, middle, roughly, precision)[0]
         return min(end, other) if other == other else math.nan
-    first, low = end - start, min(start, end)
+    low = min(start, end)
     for tolerance in (roughly, precision):
         above, below = _excess(rows, factor, price, low, low), _excess(rows, factor, price, low, end)
         if math.isnan(above) or math.isnan(below):
@@ -151,7 +182,7 @@ def _end_in_cell(
 @jit
 def _spread(rows: Any, end: float, unit: float, stakes: Any, enough: float) -> float:
     """Return the logarithm of the evidence that the variance exceeds unit², from rows above `end`, or `enough`."""
-    single, values, n_dropped, bins, kept, _ = rows
+    single, values, n_dropped, bins, kept, _, _ = rows
     if single:
         most = max(len(values) - n_dropped, np.searchsorted(values, end + unit))
         return spread_of_rows(values[:most], end, unit, stakes, enough)
@@ -161,7 +192,7 @@ def _spread(rows: Any, end: float, unit: float, stakes: Any, enough: float) -> f
 @jit
 def _lowest_cell(rows: Any, end: float, top: int, price: float, n_values: float, stakes: Any) -> int:
     """Do what `_lowest_cell` does; a cell far above `top` if it cannot be told."""
-    single, values, n_dropped, bins, kept, _ = rows
+    single, values, n_dropped, bins, kept, _, _ = rows
     total = 0.0
     if single:
         total = squares_above(values[: len(values) - n_dropped], end)
@@ -190,7 +221,7 @@ def cells_end(
     sd: float,
     prices: tuple[float, float],
     numbers: tuple[float, float, float, float],
-    precision: tuple[float, float],
+    precision: tuple[float, float, float],
     stakes: Any,
 ) -> float:
     """Return a number below which every mean is ruled out for every scale up to `sd`; NaN if it cannot be told here.
@@ -200,7 +231,8 @@ def cells_end(
     rows : tuple
         Whether they are single; the rows; how many may be dropped; or bins: count, mean, squares, ends and slacks, the
         first one that is never dropped, and the first after these, how many rows may be dropped, and room for two kinds
-        of rows of each; how many rows of each are left without the largest; limits for the loss of bins.
+        of rows of each; how many rows of each are left without the largest; limits for the loss of bins; how far
+        rounding can move the evidence.
     main : tuple of float
         Rate and depth of the factor for an sd of 1.
     sd : float
@@ -210,13 +242,13 @@ def cells_end(
     numbers : tuple of float
         How many rows there are, how many may be clean, a value in their middle, and the largest that is kept.
     precision : tuple of float
-        How precisely an end is found the first time, and in the end.
+        How precisely an end is found the first time, and in the end; how far below a row it must lie, as a share of it.
     stakes : tuple of float
         Those of the evidence on a variance.
     """
     price, spread_price = prices
     n_rows, n_values, middle, largest_kept = numbers
-    roughly, precise = precision
+    roughly, precise, apart = precision
     top = math.ceil(3 * math.log2(sd) + 1e-9)
     unit = 2.0 ** ((top - 0.5) / 3)
     factor = (main[0] / unit, main[1] * unit, min(2.0 ** (top / 3), sd))
@@ -224,21 +256,23 @@ def cells_end(
     if not math.isfinite(end):
         return math.nan
     norm = math.log1p(factor[0] * factor[2] * factor[2] / (2 * factor[1]))
-    end = min(end, largest_kept - 2 * (price / n_rows + norm) / factor[0])
+    first = 2 * (price / n_rows + norm) / factor[0]
+    gap = max(first, abs(largest_kept) * apart)
+    end = min(end, _down(largest_kept - gap, _step(precise * first)))
     bottom = _lowest_cell(rows, end, top, spread_price, n_values, stakes)
     if bottom > top + 1:
         return math.nan
     for k in range(top - 1, bottom - 1, -1):
         unit = 2.0 ** ((k - 0.5) / 3)
         factor = (main[0] / unit, main[1] * unit, min(2.0 ** (k / 3), sd))
-        end = _end_in_cell(rows, factor, price, n_rows, n_values, middle, roughly, precise, end, start)
+        end = _end_in_cell(rows, factor, price, n_rows, n_values, middle, roughly, precise, end, start, first)
         if not math.isfinite(end):
             return math.nan
     return end
 
 
 @jit
-def _without_dropped(bins: Any, n_dropped: int, little: float) -> tuple[Any, float, float, float]:
+def _without_dropped(bins: Any, n_dropped: int, little: float, rounding: float) -> tuple[Any, float, float, float]:
     """Return what `cells_end` takes of rows in bins, how many there are, one in their middle, and the largest kept."""
     count, mean, squares, lows, _, slacks = bins
     n_bins, n_rows = len(count), count.sum()
@@ -258,7 +292,7 @@ def _without_dropped(bins: Any, n_dropped: int, little: float) -> tuple[Any, flo
         all_squares += min(squares[i], 1e300)
         slack += min(count[i] * slacks[i], 1e300)
     given = (*bins, first, last, float(n_dropped), np.empty((n_bins, 4)))
-    rows = (False, np.empty(0), n_dropped, given, kept, (all_squares, slack, little))
+    rows = (False, np.empty(0), n_dropped, given, kept, (all_squares, slack, little), rounding)
     return rows, n_rows, mean[min(middle, n_bins - 1)], lows[min(largest, n_bins - 1)]
 
 
@@ -270,9 +304,10 @@ def ends_of_levels(
     sds: Floats,
     main: tuple[float, float],
     prices: tuple[float, float],
-    precision: tuple[float, float],
+    precision: tuple[float, float, float],
     stakes: Any,
     little: float,
+    rounding: float,
     found: Floats,
 ) -> None:
     """Write both ends for several numbers of rows that may be dropped, and their sds; NaN where it cannot be told here.
@@ -281,29 +316,41 @@ def ends_of_levels(
     """
     for side in range(2):
         for level in range(len(dropped)):
-            rows, n_values, middle, largest = _without_dropped(sides[side], dropped[level], little)
+            rows, n_values, middle, largest = _without_dropped(sides[side], dropped[level], little, rounding)
             numbers = (n_rows, n_values, middle, largest)
             end = cells_end(rows, main, sds[level], prices, numbers, precision, stakes)
             found[level, side] = end if side == 0 else -end
 
 
-@reduction
-def _sum(values: Floats, middle: float) -> float:
-    """Add up how far rows lie from a value."""
+@jit
+def _folded(lanes: Floats) -> float:
     total = 0.0
-    for i in range(len(values)):
-        total += values[i] - middle
+    for one in lanes:
+        total += one
     return total
 
 
-@reduction
-def _squares(values: Floats, middle: float, mean: float) -> float:
-    """Add up the squares of that, less its mean."""
-    total = 0.0
-    for i in range(len(values)):
-        gap = (values[i] - middle) - mean
-        total += gap * gap
-    return total
+@jit
+def _sum(values: Floats, middle: float, lanes: Floats) -> float:
+    """Add up how far rows lie from a value, as `sum_in_lanes` does."""
+    lanes[:] = 0.0
+    for start in range(0, len(values), len(lanes)):
+        some = values[start : start + len(lanes)]
+        for j in range(len(some)):
+            lanes[j] += some[j] - middle
+    return _folded(lanes)
+
+
+@jit
+def _squares(values: Floats, middle: float, mean: float, lanes: Floats) -> float:
+    """Add up the squares of that, less its mean, in the same way."""
+    lanes[:] = 0.0
+    for start in range(0, len(values), len(lanes)):
+        some = values[start : start + len(lanes)]
+        for j in range(len(some)):
+            gap = (some[j] - middle) - mean
+            lanes[j] += gap * gap
+    return _folded(lanes)
 
 
 @jit
@@ -316,8 +363,8 @@ def _central_sd(values: Floats, n_dropped: int) -> float:
         reach = max(middle - values[start], values[start + n_kept - 1] - middle)
         if reach < best:
             first, best = start, reach
-    kept = values[first : first + n_kept]
-    return math.sqrt(_squares(kept, middle, _sum(kept, middle) / n_kept) / n_kept)
+    kept, lanes = values[first : first + n_kept], np.empty(_LANES)
+    return math.sqrt(_squares(kept, middle, _sum(kept, middle, lanes) / n_kept, lanes) / n_kept)
 
 
 @jit
@@ -329,9 +376,10 @@ def ends_of_groups(
     rates: Floats,
     depths: Floats,
     prices: tuple[float, float],
-    precision: tuple[float, float],
+    precision: tuple[float, float, float],
     stakes: Any,
     n_sorted: int,
+    rounding: tuple[float, float],
     found: Floats,
 ) -> None:
     """Write the sd of the premise, and both ends, of each group of rows; NaN where it cannot be told here.
@@ -341,6 +389,7 @@ def ends_of_groups(
     """
     nothing, limits = np.empty(0), (0.0, 0.0, 0.0)
     no_bins = (nothing, nothing, nothing, nothing, nothing, nothing, 0, 0, 0.0, np.empty((0, 4)))
+    of_one, more = rounding
     for g in range(len(dropped)):
         rows = values[starts[g] : starts[g + 1]]
         if len(rows) < n_sorted:
@@ -355,7 +404,7 @@ def ends_of_groups(
             continue
         for side in range(2):
             ordered = rows if side == 0 else -rows[::-1]
-            given = (True, ordered, k, no_bins, nothing, limits)
+            given = (True, ordered, k, no_bins, nothing, limits, of_one * n + more)
             numbers = (float(n), float(n), ordered[n // 2], ordered[n - k - 1])
             end = cells_end(given, (rates[g], depths[g]), sd, prices, numbers, precision, stakes)
             found[g, 1 + side] = end if side == 0 else -end

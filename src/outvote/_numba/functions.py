@@ -46,7 +46,7 @@ from outvote._numba.summaries import (
 )
 from outvote._numba.votes import (
     histograms,
-    soft_pull,
+    soft_lanes,
 )
 
 __all__ = [
@@ -81,7 +81,7 @@ __all__ = [
     "product_of_rows",
     "rows_by_group",
     "settle",
-    "soft_pull",
+    "soft_lanes",
     "spread_of_bins",
     "spread_of_rows",
     "sums_across",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,22 +9,18 @@ from numpy.typing import NDArray
 
 from outvote._numba.jit import jit
 
-#: Products that are computed side by side, so that a processor can work on several at once.
-_LANES = 32
-#: Factors of at least 1/2 that are multiplied before the logarithm is taken.
-_FACTORS = 512
+Floats = NDArray[np.float64]
 
 
 @jit
-def soft_pull(votes: NDArray[np.float64], center: float, reach: float, share: float) -> tuple[float, float, float]:
-    """Return the sum of the pulls of votes, its slope, and the sum of their sizes, by logarithms of products.
-
-    The sum of sizes is enlarged to account for the rounding errors of the products.
-    """
-    right, left, slope = np.ones(_LANES), np.ones(_LANES), np.zeros(_LANES)
-    above, below, error, taken = 0.0, 0.0, 0.0, 0
-    for low in range(0, len(votes), _LANES):
-        part = votes[low : low + _LANES]
+def soft_lanes(
+    votes: Floats, center: float, reach: float, share: float, right: Floats, left: Floats, slope: Floats
+) -> None:
+    """Write products of votes on either side of a center, and sums of slopes, in lanes: see votes/soft.py."""
+    n_lanes = len(right)
+    right[:], left[:], slope[:] = 1.0, 1.0, 0.0
+    for low in range(0, len(votes), n_lanes):
+        part = votes[low : low + n_lanes]
         for j in range(len(part)):
             offset = (part[j] - center) / reach
             near = min(abs(offset), 1.0)
@@ -33,15 +28,6 @@ def soft_pull(votes: NDArray[np.float64], center: float, reach: float, share: fl
             slope[j] += (1.0 - near) / factor
             right[j] *= factor if offset > 0.0 else 1.0
             left[j] *= 1.0 if offset > 0.0 else factor
-        taken += 1
-        if taken == _FACTORS or low + _LANES >= len(votes):
-            for j in range(_LANES):
-                above -= math.log(right[j])
-                below -= math.log(left[j])
-                right[j], left[j] = 1.0, 1.0
-            error += _LANES * math.sqrt(taken)
-            taken = 0
-    return above - below, 2 * share * slope.sum(), above + below + error
 
 
 @jit

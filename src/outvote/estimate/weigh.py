@@ -187,7 +187,7 @@ class Weighed:
                 margin = self.margin(int(at), bound, sign)
                 return margin if margin > 0 else min(margin, -1e-300)
 
-            return int(falling_root(stands, low, high, above, min(below, -1e-300), 0.5)[0])
+            return int(falling_root(stands, low, high, above, min(below, -1e-300), 1.0)[0])
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self.clear_of(middle, bound, sign) else (low, middle)

@@ -10,6 +10,31 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+#: Floats this many steps of a grid from 0, or more, need not be its points.
+_MOST_POINTS = 2.0**53
+
+
+def grid_step(tolerance: float) -> float:
+    """Return the largest power of two that is at most a positive tolerance.
+
+    Examples
+    --------
+    >>> grid_step(0.3), grid_step(0.25)
+    (0.25, 0.25)
+    """
+    return math.ldexp(0.5, math.frexp(tolerance)[1])
+
+
+def down_to_grid(x: float, step: float) -> float:
+    """Return the largest multiple of a power of two that is at most a number; far from 0 the number itself.
+
+    Examples
+    --------
+    >>> down_to_grid(0.9, 0.25), down_to_grid(-0.1, 0.25), down_to_grid(1e300, 0.25)
+    (0.75, -0.25, 1e+300)
+    """
+    return math.floor(x / step) * step if abs(x) < step * _MOST_POINTS else x
+
 
 def first_number(holds: Callable[[int], bool]) -> int:
     """Return the smallest number, from 0 on, at which something holds, if it holds from there on.
@@ -34,9 +59,10 @@ def first_number(holds: Callable[[int], bool]) -> int:
 def falling_root(
     f: Callable[[float], float], low: float, high: float, above: float, below: float, tolerance: float
 ) -> tuple[float, float]:
-    """Bracket the root of a falling function by two numbers at most `tolerance` apart.
+    """Bracket the root of a falling function by neighbours on a grid of powers of two, at most `tolerance` apart.
 
-    Secants with the Illinois rule, and halves where secants are of no use or slow.
+    Secants with the Illinois rule, and halves where secants are of no use or slow. The function is evaluated on the
+    grid alone: so the answer depends on its signs there, and not on the last bits of its values.
 
     Parameters
     ----------
@@ -60,15 +86,18 @@ def falling_root(
     >>> round(low, 10), high - low <= 1e-12
     (1.4142135624, True)
     """
+    step = grid_step(tolerance)
     last, slow = 0, 0
-    while high - low > tolerance:
+    while True:
         width = high - low
         middle = low + width / 2
         if slow < 3 and math.isfinite(above) and math.isfinite(below) and above > below:
             secant = low + width * above / (above - below)
-            secant = min(max(secant, low + tolerance / 2), high - tolerance / 2)
             middle = secant if low < secant < high else middle
-        if not low < middle < high:  # no float lies between them
+        if max(abs(low), abs(high)) < step * _MOST_POINTS:  # else floats are no closer than points of the grid
+            middle = max(down_to_grid(middle, step), down_to_grid(low, step) + step)
+            middle = min(middle, -down_to_grid(-high, step) - step)
+        if not low < middle < high:
             break
         value = f(middle)
         if value >= 0:
@@ -99,16 +128,19 @@ def falling_roots(
     array([1.41421356, 0.        ])
     """
     low, high, above, below = low.copy(), high.copy(), above.copy(), below.copy()
-    true = above.copy()
+    true, asked = above.copy(), tolerance < math.inf
+    step = np.ldexp(0.5, np.frexp(np.where(asked, tolerance, 1.0))[1])
     last, slow = np.zeros(len(low)), np.zeros(len(low))
     with np.errstate(invalid="ignore", divide="ignore"):
-        while (active := high - low > tolerance).any():
+        while True:
             width = high - low
             at = low + width / 2
             secant = low + width * above / (above - below)
-            secant = np.minimum(np.maximum(secant, low + tolerance / 2), high - tolerance / 2)
             at = np.where((slow < 3) & (low < secant) & (secant < high), secant, at)
-            active &= (low < at) & (at < high)  # else no float lies between them
+            point = np.maximum(np.floor(at / step), np.floor(low / step) + 1)
+            point = np.minimum(point, np.ceil(high / step) - 1) * step
+            at = np.where(np.maximum(np.abs(low), np.abs(high)) < step * _MOST_POINTS, point, at)
+            active = asked & (low < at) & (at < high)
             if not active.any():
                 break
             at = np.where(active, at, low)

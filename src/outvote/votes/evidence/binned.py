@@ -12,7 +12,7 @@ import numpy as np
 from outvote import _numba
 from outvote.votes.evidence.bins import LITTLE, LITTLE_LOST, Bins, least_sum_of_kinds, two_kinds
 from outvote.votes.evidence.factors import Factor, Floats, VarianceFactor
-from outvote.votes.evidence.rows import LogParts, PartsAtMeans, SortedRows
+from outvote.votes.evidence.rows import LogParts, PartsAtMeans, SortedRows, rounding
 from outvote.votes.evidence.scale import STAKES, log_mean
 
 #: Seconds that numpy takes for a product.
@@ -150,7 +150,8 @@ class BinnedRows(SortedRows):
     @property
     def _for_ends(self) -> tuple[Any, ...]:
         rows, squares, slack = self._for_compiled
-        return False, _NOTHING, self.droppable, rows, self._without_largest, (squares, slack, LITTLE)
+        limits = squares, slack, LITTLE
+        return False, _NOTHING, self.droppable, rows, self._without_largest, limits, rounding(self.n_rows)
 
     def compiled_ends(
         self,
@@ -158,7 +159,7 @@ class BinnedRows(SortedRows):
         sds: Sequence[float],
         main: Factor,
         prices: tuple[float, float],
-        precision: tuple[float, float],
+        precision: tuple[float, float, float],
     ) -> Floats:
         """Return both ends for several numbers of corrupt rows, and their sds, as `compiled_end` does for one."""
         found = np.full((len(counts), 2), math.nan)
@@ -170,7 +171,7 @@ class BinnedRows(SortedRows):
             ends = np.empty((int(fit.sum()), 2))
             functions.ends_of_levels(
                 sides, float(self.n_rows), dropped[fit], known[fit], (main.rate, main.depth), prices, precision,
-                STAKES, LITTLE, ends,
+                STAKES, LITTLE, rounding(self.n_rows), ends,
             )  # fmt: skip
             found[fit] = ends
         return found

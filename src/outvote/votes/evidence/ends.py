@@ -9,10 +9,15 @@ from functools import partial
 
 from outvote.votes.evidence.factors import Factor
 from outvote.votes.evidence.rows import SortedRows
-from outvote.votes.roots import falling_root
+from outvote.votes.roots import down_to_grid, falling_root, grid_step
 
 #: The ends are found to this share of the first step; the first time, if they are looked for twice, to the other.
-PRECISION, ROUGHLY = 1e-12, 1e-10
+#: Rounding moves evidence by far less than such a step does, so that the ends do not depend on the order of sums.
+PRECISION, ROUGHLY = 2.0**-28, 2.0**-26
+#: A row lies above an end for certain, whatever digits floats have there, if it does by this share of itself.
+APART = 2.0**-40
+#: What compiled functions take of this.
+PRECISIONS = (ROUGHLY, PRECISION, APART)
 #: Ends farther from the middle of the rows than this many first steps, or this far, are infinite.
 _FARTHEST, _LARGEST = 1e30, sys.float_info.max / 4
 
@@ -68,9 +73,10 @@ def search_end(
     farther : float
         How much farther from there the search should begin.
     """
-    end, step = middle - first - farther, first
+    grid, step = grid_step(ROUGHLY * first), first
+    end = down_to_grid(middle - first - farther, grid)
     while not (above := excess(-math.inf, end)) >= 0:
-        end, step = end - step, 2 * step
+        end, step = down_to_grid(end - step, grid), 2 * step
         if step > min(_FARTHEST * first, _LARGEST):
             return -math.inf, -math.inf
     start, top = end, max(middle, end) + step
@@ -82,14 +88,19 @@ def search_end(
     return moved_up(excess, end, top if top > end else end + step, PRECISION * first, above), start
 
 
-def end_in_cell(rows: SortedRows, factors: Sequence[Factor], price: float, end: float, start: float) -> float:
-    """Return a number up to `end` below which every mean is ruled out; all up to `start` may well be."""
+def end_in_cell(
+    rows: SortedRows, factors: Sequence[Factor], price: float, end: float, start: float, first: float
+) -> float:
+    """Return a number up to `end` below which every mean is ruled out; all up to `start` may well be.
+
+    The end is found to a share of `first`, as that of the highest cell was.
+    """
     excess = rows.excess_over(factors, price)
     if excess(-math.inf, end) >= 0:
         return end
     if not excess(-math.inf, start) >= 0:
         return min(end, lower_end(rows, factors, price)[0])
-    first, low = end - start, min(start, end)
+    low = min(start, end)
     for tolerance in (ROUGHLY, PRECISION):
         above, below = excess(low, low), excess(low, end)
         if below >= 0 or not above >= 0:

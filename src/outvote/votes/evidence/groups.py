@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote import _numba
-from outvote.votes.evidence.ends import PRECISION, ROUGHLY
+from outvote.votes.evidence.ends import PRECISIONS
 from outvote.votes.evidence.factors import Floats, variance_factors
 from outvote.votes.evidence.interval import FROM_BELOW
 from outvote.votes.evidence.many import premise_ends
-from outvote.votes.evidence.scale import STAKES, premise_factor
+from outvote.votes.evidence.rows import rounding
+from outvote.votes.evidence.scale import STAKES, central_sd, premise_factor
 from outvote.votes.evidence.stack import Stack
 from outvote.votes.terms import Terms
 
@@ -67,7 +68,7 @@ def premises_of_groups(values: Floats, starts: Integers, n_corrupt: Integers, te
                 values[starts[g] : starts[g + 1]].sort()
             functions.ends_of_groups(
                 values, starts[first : last + 1], n_corrupt[some], multiples[some], rates[some], depths[some], prices,
-                (ROUGHLY, PRECISION), STAKES, _SORTED, found[some],
+                PRECISIONS, STAKES, _SORTED, (rounding(1) - rounding(0), rounding(0)), found[some],
             )  # fmt: skip
 
         if threads == 1:
@@ -117,20 +118,5 @@ def _by_numpy(
 
 def _central_sds(table: Floats, sizes: Integers, dropped: Integers) -> Floats:
     """Return the sd of the rows nearest the median of each line, without the farthest ones."""
-
-    def at(where: Integers) -> Floats:
-        return np.take_along_axis(table, where, axis=1)
-
-    middle = (at((sizes[:, None] - 1) // 2) / 2 + at(sizes[:, None] // 2) / 2)[:, 0]
-    kept = sizes - dropped
-    first = np.arange(int(dropped.max()) + 1)
-    last = np.minimum(first + kept[:, None] - 1, sizes[:, None] - 1)
-    reach = np.maximum(middle[:, None] - at(np.broadcast_to(first, last.shape)), at(last) - middle[:, None])
-    reach[first > dropped[:, None]] = np.inf
-    start = np.argmin(reach, axis=1)
-    place = np.arange(table.shape[1])
-    inside = (place >= start[:, None]) & (place < (start + kept)[:, None])
-    gaps = np.where(inside, table - middle[:, None], 0.0)
-    with np.errstate(over="ignore", invalid="ignore"):  # such a group is looked at by itself
-        mean = gaps.sum(axis=1) / kept
-        return np.sqrt(np.where(inside, np.square(gaps - mean[:, None]), 0.0).sum(axis=1) / kept)
+    triples = zip(table, sizes.tolist(), dropped.tolist(), strict=True)
+    return np.array([central_sd(line[:size], k) for line, size, k in triples])

@@ -15,7 +15,7 @@ from outvote.assumptions import Assumption, Bounded, BoundedRatio, FiniteKurtosi
 from outvote.votes.ballots import Ballot, ballot
 from outvote.votes.evidence.binned import BinnedRows
 from outvote.votes.evidence.bounded import bounded_end, bounded_ratio_end
-from outvote.votes.evidence.ends import PRECISION, ROUGHLY, end_in_cell, first_step, lower_end
+from outvote.votes.evidence.ends import APART, PRECISION, PRECISIONS, end_in_cell, first_step, lower_end
 from outvote.votes.evidence.factors import (
     Factor,
     VarianceFactor,
@@ -27,6 +27,7 @@ from outvote.votes.evidence.factors import (
 from outvote.votes.evidence.ratio import RatioRows
 from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.evidence.scale import Pairs, log_spread_of, sigma_upper, upper_is_possible
+from outvote.votes.roots import down_to_grid, grid_step
 from outvote.votes.terms import Terms
 
 #: Share of δ that the soft or clipped vote has: no interval is wider than theirs at this share.
@@ -213,7 +214,7 @@ def premise_levels(
 ) -> list[EvidenceInterval | None]:
     """Return what `premise_interval` does for several numbers of corrupt rows, each with its sd; None if not here."""
     main = variance_factors(rows.n_rows, terms.price, adaptive=False)[0]
-    ends = rows.compiled_ends(counts, sds, main, _prices(terms, 1 - FROM_BELOW), (ROUGHLY, PRECISION))
+    ends = rows.compiled_ends(counts, sds, main, _prices(terms, 1 - FROM_BELOW), PRECISIONS)
     pairs = zip(ends.tolist(), sds, strict=True)
     found = [EvidenceInterval(low, high, low / 2 + high / 2, sd) for (low, high), sd in pairs]
     return [None if math.isnan(one.high - one.low) else one for one in found]
@@ -251,7 +252,7 @@ def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Te
     """
     price, spread_price = _prices(terms, share)
     if len(factors) == 1 and type(factors[0]) is VarianceFactor:
-        end = rows.compiled_end(factors[0], sd, (price, spread_price), (ROUGHLY, PRECISION))
+        end = rows.compiled_end(factors[0], sd, (price, spread_price), PRECISIONS)
         if not math.isnan(end):
             return end
     exponent = math.frexp(sd)[1]
@@ -265,11 +266,13 @@ def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Te
     if end == -math.inf:
         return end
     # At least one row that is not dropped must lie above the end, or its spread rules out no cell.
-    end = min(end, rows.largest_kept - first_step(rows, cell(top), price))
+    first = first_step(rows, cell(top), price)
+    gap = max(first, abs(rows.largest_kept) * APART)
+    end = min(end, down_to_grid(rows.largest_kept - gap, grid_step(PRECISION * first)))
     if end == -math.inf:
         return end
     for k in range(top - 1, _lowest_cell(rows, end, top, spread_price) - 1, -1):
-        end = end_in_cell(rows, cell(k), price, end, start)
+        end = end_in_cell(rows, cell(k), price, end, start, first)
         if end == -math.inf:
             return end
     return math.ldexp(end, exponent)

@@ -12,15 +12,15 @@ end at fixed points, so that a smaller set of u's always leaves at least as much
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from outvote.votes.evidence.ends import first_step, moved_up, search_end
+from outvote.votes.evidence.ends import PRECISION, first_step, moved_up, search_end
 from outvote.votes.evidence.factors import Floats, VarianceFactor
-from outvote.votes.evidence.rows import LogParts, PartsAtMeans, SortedRows
+from outvote.votes.evidence.rows import LogParts, PartsAtMeans, SortedRows, surely
 
 #: Pairs of factors: stake in units of Λ/n, λτ, weight. The first is the main one.
 _PAIRS = ((1.1, 0.95, 0.5), (1.0, 0.3, 0.125), (1.0, 0.1, 0.125), (1.0, 0.03, 0.125), (0.8, 0.012, 0.125))
@@ -90,18 +90,27 @@ class Joint:
             return -math.inf, -math.inf
         steps = [first_step(side, [pair[s] for pair in self.pairs], price) for s, side in enumerate((self.a, self.b))]
         middle = self.b.middle + self.turned * sum(self.span) / 2
-        return search_end(
-            lambda bottom, top: self.least(bottom, top) - price, middle, math.hypot(*steps), lambda low, high: False
-        )
+        return search_end(self._excess(price), middle, math.hypot(*steps), lambda low, high: False)
 
     def lowest_ratio(self, price: float, low: float, high: float) -> float:
         """Return a number such that every ratio from `low` to it is ruled out; `high` if all up to it are."""
-        end = low
+        end, excess, tolerance = low, self._excess(price), PRECISION * (high - low)
         for _ in range(2 * self._possible):  # the second time starts close to the end, and loses next to nothing
-            if self.least(end, high) >= price:
+            if excess(end, high) >= 0:
                 return high
-            end = moved_up(lambda bottom, top: self.least(bottom, top) - price, end, high, 1e-10 * (high - low))
+            end = moved_up(excess, end, high, tolerance)
         return end
+
+    def _excess(self, price: float) -> Callable[[float, float], float]:
+        """Return by how much the least evidence against values from one number to another exceeds a price."""
+        n_rows = max(self.a.n_rows, self.b.n_rows)
+        afresh = replace(self)  # which knows nothing yet that a compiled function found
+
+        return surely(
+            lambda bottom, top: self.least(bottom, top) - price,
+            lambda bottom, top: afresh.least(bottom, top) - price,
+            2 * n_rows,
+        )
 
     def rules_out_below(self, price: float, value: float, start: float) -> bool:
         """Return whether every difference up to `value` is ruled out; `start` is one that may well be."""

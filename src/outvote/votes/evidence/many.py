@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from outvote import _numba
 from outvote.votes.evidence.binned import BinnedRows
-from outvote.votes.evidence.ends import PRECISION, ROUGHLY
+from outvote.votes.evidence.ends import APART, PRECISION, ROUGHLY
 from outvote.votes.evidence.factors import Floats, variance_factors
 from outvote.votes.evidence.interval import CELL, FROM_BELOW, EvidenceInterval, premise_interval
-from outvote.votes.evidence.rows import SortedRows
+from outvote.votes.evidence.rows import SortedRows, rounding
 from outvote.votes.evidence.stack import Stack, VarianceFactors
 from outvote.votes.roots import falling_roots
 from outvote.votes.terms import Terms
@@ -74,7 +74,9 @@ def _lower_ends(stack: Stack, sds: Floats, terms: Terms) -> Floats:
     start = stack.middle - first - paid
     end, start, wrong = _search(stack, factor, price, first, start, stack.middle + first)
     wrong |= stack.n_values <= stack.droppable
-    end = np.minimum(end, stack.largest_kept - first)
+    grid = np.ldexp(0.5, np.frexp(PRECISION * first)[1])
+    gap = np.maximum(first, np.abs(stack.largest_kept) * APART)
+    end = np.minimum(end, _down_to_grid(stack.largest_kept - gap, grid))
     bottoms, lost = _lowest_cells(stack, end, tops, -terms.log_delta - math.log(FROM_BELOW))
     wrong |= lost
     n_cells = int(np.max(np.where(wrong, 0, tops - bottoms), initial=0))
@@ -83,7 +85,7 @@ def _lower_ends(stack: Stack, sds: Floats, terms: Terms) -> Floats:
         passed = _ruled_out_below(stack, cell(below), price, end, start) | (below < bottoms)
         for k in np.flatnonzero(~(passed | wrong).all(axis=1)):  # in this cell the end is lower
             other = _search(stack, cell(below[k]), price, first, start, end)
-            wrong |= ~passed[k] & other[2]
+            wrong |= ~passed[k] & (other[2] | (other[1] != start))
             end = np.where(passed[k] | wrong, end, np.minimum(end, other[0]))
     end[wrong] = np.nan
     return end
@@ -96,13 +98,16 @@ def _search(
 
     All means up to the start are ruled out, with `top` they are not: it is an end itself where they are.
     """
-    nothing, step = np.full(len(start), -math.inf), first.copy()
+    nothing, step, little = np.full(len(start), -math.inf), first.copy(), rounding(stack.n_rows)
+    grid = np.ldexp(0.5, np.frexp(ROUGHLY * first)[1])
+    start = _down_to_grid(start, grid)
     excess = stack.log_product(factor, nothing, start) - price
     for _ in range(_MOST_STEPS):
         short = excess < 0
         if not short.any():
             break
-        start, step = np.where(short, start - step, start), np.where(short, 2 * step, step)
+        start = np.where(short, _down_to_grid(start - step, grid), start)
+        step = np.where(short, 2 * step, step)
         excess = stack.log_product(factor, nothing, start) - price
     wrong, end = ~(excess >= 0), start
     # Rows whose valley may be anywhere in between count with the least factor they can have.
@@ -115,14 +120,22 @@ def _search(
         wrong |= ~(below < 0)
         tolerance = np.where(wrong, np.inf, np.where(precise, PRECISION, ROUGHLY) * first)
 
-        def above_price(at: Floats, low: Floats = low) -> Floats:
-            return stack.log_product(factor, low, at) - price
+        def above_price(at: Floats, low: Floats = low, wrong: NDArray[np.bool_] = wrong) -> Floats:
+            found = stack.log_product(factor, low, at) - price
+            np.logical_or(wrong, ~(np.abs(found) > little), out=wrong)  # rounding may decide
+            return found
 
         moved, excess = falling_roots(above_price, low, top, excess, below, tolerance)
         end, done = np.where(done, end, moved), settled | wrong  # sets do not depend on each other
         if done.all():
             break
     return end, start, wrong
+
+
+def _down_to_grid(x: Floats, step: Floats) -> Floats:
+    """Return the largest multiples of powers of two that are at most these numbers, as `down_to_grid` does."""
+    with np.errstate(over="ignore"):
+        return np.where(np.abs(x) < step * 2.0**53, np.floor(x / step) * step, x)
 
 
 def _lowest_cells(stack: Stack, end: Floats, tops: Floats, price: float) -> tuple[Floats, NDArray[np.bool_]]:

@@ -262,6 +262,11 @@ class RatioRows(SortedRows):
         return self.cells.n_rows
 
     @property
+    def smallest(self) -> float:
+        """-∞: ratios of rows do not bound the ratio of means."""
+        return -math.inf
+
+    @property
     def slope(self) -> float:
         """How fast most gaps fall as the ratio grows."""
         return self.cells.usual
@@ -308,7 +313,7 @@ class RatioRows(SortedRows):
         return None
 
     def compiled_end(
-        self, main: Factor, sd: float, prices: tuple[float, float], precision: tuple[float, float]
+        self, main: Factor, sd: float, prices: tuple[float, float], precision: tuple[float, float, float]
     ) -> float:
         """Return NaN: there is no compiled function."""
         return math.nan

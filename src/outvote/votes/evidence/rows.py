@@ -87,6 +87,33 @@ def least_sum(logs: Floats, n_dropped: int) -> float:
     return float(np.add.reduce(logs[: len(logs) - k])) + float(np.add.reduce(largest[largest <= 0]))
 
 
+def rounding(n_rows: Any) -> Any:
+    """Return more than rounding can move the logarithm of the evidence of so many rows.
+
+    Each factor is rounded a few times, by 2⁻⁵³ of itself at most.
+    """
+    return 2.0**-51 * n_rows + 2.0**-44
+
+
+def surely(
+    quickly: Callable[[float, float], float], slowly: Callable[[float, float], float], n_rows: float
+) -> Callable[[float, float], float]:
+    """Return a function whose sign does not depend on whether compiled functions are used.
+
+    So close to 0 that rounding may decide, and where the first function is NaN, numpy evaluates the second.
+    """
+    little = rounding(n_rows)
+
+    def excess(low: float, high: float) -> float:
+        found = quickly(low, high)
+        if abs(found) > little:
+            return found
+        with _numba.numpy_only():
+            return slowly(low, high)
+
+    return excess
+
+
 class SortedRows:
     """Finite rows in order, of which some may be dropped.
 
@@ -221,7 +248,7 @@ class SortedRows:
         return partial(functions.product_of_rows, self.values, self.droppable, factor.rate, factor.depth, factor.norm)
 
     def compiled_end(
-        self, main: Factor, sd: float, prices: tuple[float, float], precision: tuple[float, float]
+        self, main: Factor, sd: float, prices: tuple[float, float], precision: tuple[float, float, float]
     ) -> float:
         """Return the end for every scale up to `sd` by a compiled function; NaN if there is none, or it cannot tell.
 
@@ -239,7 +266,7 @@ class SortedRows:
     @property
     def _for_ends(self) -> tuple[Any, ...]:
         """What the compiled function takes of the rows."""
-        return True, self.values, self.droppable, _NO_BINS, _NOTHING, _NO_LIMITS
+        return True, self.values, self.droppable, _NO_BINS, _NOTHING, _NO_LIMITS, rounding(self.n_rows)
 
     def parts_at(self, factor: Factor, means: Floats) -> PartsAtMeans | None:
         """Return what `log_parts` does for each of several means by a compiled function; None if there is none."""
@@ -344,15 +371,14 @@ class SortedRows:
 
     def excess_over(self, factors: Sequence[Factor], price: float) -> Callable[[float, float], float]:
         """Return what gives `log_evidence` less a price, for means from one number to another."""
+
+        def slowly(low: float, high: float) -> float:
+            return self.log_evidence(factors, low, high) - price
+
         if len(factors) > 1 or self.adaptive or (function := self._compiled(factors[0])) is None:
-            return lambda low, high: self.log_evidence(factors, low, high) - price
+            return surely(slowly, slowly, self.n_rows)
         lower = price - math.log(factors[0].weight)
-
-        def excess(low: float, high: float) -> float:
-            found = function(low, high) - lower
-            return self.log_evidence(factors, low, high) - price if math.isnan(found) else found
-
-        return excess
+        return surely(lambda low, high: function(low, high) - lower, slowly, self.n_rows)
 
 
 class SeveralRows(SortedRows):
@@ -410,14 +436,18 @@ class SeveralRows(SortedRows):
         return SeveralRows([one.allowing(n_corrupt) for one in self._members])
 
     def compiled_end(
-        self, main: Factor, sd: float, prices: tuple[float, float], precision: tuple[float, float]
+        self, main: Factor, sd: float, prices: tuple[float, float], precision: tuple[float, float, float]
     ) -> float:
         """Return NaN: there is no compiled function."""
         return math.nan
 
     def excess_over(self, factors: Sequence[Factor], price: float) -> Callable[[float, float], float]:
         """Return what gives `log_evidence` less a price, for means from one number to another."""
-        return lambda low, high: self.log_evidence(factors, low, high) - price
+
+        def slowly(low: float, high: float) -> float:
+            return self.log_evidence(factors, low, high) - price
+
+        return surely(slowly, slowly, self.n_rows)
 
     def log_evidence(self, factors: Sequence[Factor], low: float, high: float) -> float:
         """Return the logarithm of the mean of their evidence."""

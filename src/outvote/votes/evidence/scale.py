@@ -20,6 +20,8 @@ from outvote.votes.roots import falling_root
 STAKES = (0.01, 0.03, 0.1, 0.3)
 #: Ratio of the ends of a cell of variances.
 _CELL = 1.02
+#: Sums that are added up side by side: as many as in _numba/ends.py.
+_LANES = 32
 #: Exponentials of numbers up to this are finite.
 _LARGEST_LOG = 700.0
 
@@ -239,7 +241,23 @@ def central_sd(values: Floats, n_dropped: int) -> float:
     if not len(rows):
         return 0.0
     with np.errstate(over="ignore", invalid="ignore"):
-        return float(np.std(rows - middle))
+        gaps = rows - middle
+        gaps -= sum_in_lanes(gaps) / len(gaps)
+        return math.sqrt(sum_in_lanes(gaps * gaps) / len(gaps))
+
+
+def sum_in_lanes(values: Floats) -> float:
+    """Add up numbers in an order of its own, which compiled functions follow: each 32nd number, then these sums.
+
+    Examples
+    --------
+    >>> sum_in_lanes(np.arange(100.0))
+    4950.0
+    """
+    whole = len(values) // _LANES * _LANES
+    lanes = np.add.reduce(values[:whole].reshape(-1, _LANES), axis=0)
+    lanes[: len(values) - whole] += values[whole:]
+    return float(np.add.accumulate(lanes)[-1])
 
 
 def premise_factor(share: float) -> float:
