@@ -297,10 +297,18 @@ def _mean_of_column(
         found = replace(found, low=max(found.low, assume.low), high=min(found.high, assume.high))
     if not math.isfinite(found.estimate):
         found = EvidenceInterval(found.low, found.high, rows.central_mean(), found.sd)
-    if not found.empty and not found.low <= found.estimate <= found.high:  # that of both ends, outside of one
-        found = replace(found, estimate=min(max(found.estimate, found.low), found.high))
+    if not found.empty:
+        found = replace(found, estimate=_between_rows(found, rows))
     shown = ordered.picture(found.low, found.high) if picture else None
     return _Found(found, provenance, plain, vote, note, shown)  # type: ignore[arg-type]
+
+
+def _between_rows(found: EvidenceInterval, rows: SortedRows) -> float:
+    """Return the estimate moved between the smallest row and the largest one, and then into the interval."""
+    seen = found.estimate
+    if rows.n_values:
+        seen = min(max(seen, rows.smallest), -rows.mirrored.smallest)
+    return min(max(seen, found.low), found.high)
 
 
 def _by_premise(
