@@ -92,3 +92,19 @@ def test_an_arm_may_come_late(tmp_path):
     assert looks[0]["value"]["low"] is None
     assert "only arm 'A'" in looks[0]["value"]["note"]
     assert looks[-1]["value"]["low"] is not None
+
+
+def test_the_picture_does_not_replace_the_data(log, tmp_path, capsys):
+    data = tmp_path / "rows.png"
+    data.write_bytes(log.read_bytes())
+    asked = ("monitor", data, "--format", "csv", "--value", "revenue", "--time", "ts", "--figure")
+    link = tmp_path / "looks.png"
+    link.symlink_to(data)
+    for target, told in (
+        (data, "is the file that is read"),
+        (link, "is the file that is read"),
+        ("-", "goes to a file"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            run(*asked, target)
+    assert data.read_bytes() == log.read_bytes()

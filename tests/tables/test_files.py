@@ -17,7 +17,8 @@ import pytest
 
 import outvote as ov
 from outvote.blocks.hashing import hash_rows
-from outvote.data.files import Files, find_files
+from outvote.data.files import Files
+from outvote.data.finding import find_files
 from outvote.tables.duckdb import DuckEngine, file_engine
 from outvote.tables.engine import Query
 from outvote.tables.scan import Scan
@@ -398,3 +399,22 @@ def test_a_file_under_several_names_is_read_once(tmp_path):
     names = [tmp_path / "a.csv", tmp_path / "c.csv", tmp_path / ".." / tmp_path.name / "b.csv"]
     for source in (tmp_path / "*.csv", names):
         assert ov.scan(source).mean("x", contamination=0).plan.n_rows == 100
+
+
+def test_pipes_devices_and_broken_links_are_named(tmp_path):
+    pipe, link = tmp_path / "rows.csv", tmp_path / "link.csv"
+    os.mkfifo(pipe)
+    link.symlink_to(tmp_path / "nowhere")
+    for path in (pipe, "/dev/null"):
+        with pytest.raises(ValueError, match="is a pipe or a device, which is read once"):
+            ov.scan(path)
+    with pytest.raises(FileNotFoundError, match="it is a link that leads nowhere"):
+        ov.scan(link)
+
+
+def test_names_that_differ_in_capitals_only_are_told(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("v,V\n1,2\n3,4\n")
+    with pytest.raises(ValueError, match="the columns 'v' and 'V' differ in capitals only: rename one"):
+        ov.scan(path).mean("V")
+    assert ov.scan(path).mean("v", contamination=0, assume=ov.Bounded(0, 9)).plain == 2.0

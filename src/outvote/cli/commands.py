@@ -324,6 +324,7 @@ def monitor(
     from outvote.cli.monitor import watch
     from outvote.cli.options import read_options
     from outvote.data.columns import read_columns
+    from outvote.data.writing import check_output
 
     form = form_of(json, csv)
     asked = read_options(contamination, confidence, sd, bounds, kurtosis, scale, Vote.auto, nan, 0, proportion)
@@ -332,6 +333,8 @@ def monitor(
     with opened(files, value, kind, encoding, decimal, sheet) as (source, progress):
         if len({one(value), time, by}) < 3:
             raise ValueError("--value, --time and --by must be different columns")
+        if figure is not None:
+            check_output("--figure", figure, source.given, "looks.png")
         columns = read_columns(source, one(value), (time,) if by is None else (time, by))
         answer = watch(
             columns, asked, str(source), claim=claim, baseline=baseline, n_looks=looks, n_plan=plan, figure=figure,

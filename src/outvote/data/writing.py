@@ -7,7 +7,7 @@ import shutil
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,6 +51,19 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def check_output(option: str, path: str | os.PathLike[str], inputs: Sequence[str], example: str) -> Path:
+    """Return the path of a file to write; refuse a folder, and the files that are read, before any work."""
+    target = Path(path)
+    if str(path) == "-":
+        raise ValueError(f"{option} '-': it goes to a file, not to standard output: give a name, {example!r}")
+    if target.is_dir():
+        raise IsADirectoryError(f"{option} {str(path)!r} is a folder: give a file in it, {str(target / example)!r}")
+    for file in inputs:
+        if target.exists() and os.path.exists(file) and os.path.samefile(target, file):
+            raise ValueError(f"{option} {str(path)!r} is the file that is read: give another name")
+    return target
 
 
 def _status(target: Path) -> os.stat_result | None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.data.files import find_files
+from outvote.data.finding import find_files
 from outvote.data.packages import install_command
 from outvote.data.text import count
 from outvote.estimate.summary import BlockSummary, RowSummary

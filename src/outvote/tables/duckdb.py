@@ -196,6 +196,10 @@ class _FileSource(_Relation):
     def __str__(self) -> str:
         return str(self._files)
 
+    def check_names(self, named: Mapping[str, Sequence[str]]) -> None:
+        """Refuse names of columns that are not there, or that the first line has twice."""
+        self._files.check(named)
+
     def check_row_id(self, row_id: str | None) -> None:
         """Refuse a row id that is not a column of integers; in a text file its cells will tell."""
         whole = row_id is not None and (self.keys_are_text or self.columns.get(row_id) in INTEGER_TYPES)
@@ -257,6 +261,12 @@ class DuckEngine(Engine):
     def names(self) -> list[str]:
         """Return the names of the columns."""
         return list(self._source.columns)
+
+    def check_names(self, named: Mapping[str, Sequence[str]]) -> None:
+        """Refuse names of columns that are not there, or that a file has twice."""
+        if isinstance(self._source, _FileSource):
+            self._source.check_names(named)
+        super().check_names(named)
 
     def sums(self, query: Query, unit: str) -> Any:
         """Add up the rows of each user in each group."""

@@ -136,6 +136,12 @@ class Engine(ABC):
     def names(self) -> list[str]:
         """Return the names of the columns."""
 
+    def check_names(self, named: Mapping[str, Sequence[str]]) -> None:
+        """Refuse names of columns, those that each argument gives, that are not there."""
+        for argument, names in named.items():
+            for name in names:
+                check_name(argument, name, self.names())
+
     def n_rows(self) -> int | None:
         """Return the number of rows where it is known without reading any; the rows are then taken to be finite."""
         return None

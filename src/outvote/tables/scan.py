@@ -12,7 +12,6 @@ import numpy as np
 from outvote.assumptions import Proportion
 from outvote.blocks.partition import Rng, seed_of
 from outvote.contamination import Adversary, Contamination
-from outvote.data.files import check_name
 from outvote.data.missing import NanPolicy
 from outvote.estimate.compared import check_metric
 from outvote.estimate.difference import difference
@@ -422,10 +421,7 @@ class Scan:
         self, column: str | Sequence[str], by: str | Sequence[str] | None, answer: Mapping[str, Any] = ANSWER
     ) -> Query:
         columns, keys = column_names(column, "column"), () if by is None else column_names(by, "by")
-        there = self._engine.names()
-        for argument, names in (("column", columns), ("by", keys)):
-            for name in names:
-                check_name(argument, name, there)
+        self._engine.check_names({"column": columns, "by": keys})
         clash = next((name for name in keys if name in answer), None)
         if clash is not None:
             raise ValueError(f"by={clash!r} is also the name of a column of the answer: rename it")

@@ -24,7 +24,7 @@ from outvote.cli.variants import Pairing, pairings
 from outvote.cli.verdict import DifferenceFinding, Finding, MeanFinding, question, value_at
 from outvote.data.columns import Columns, Group, Label
 from outvote.data.missing import ContradictionError
-from outvote.data.writing import write_text
+from outvote.data.writing import check_output, write_text
 from outvote.estimate.curve import Side, curve
 from outvote.estimate.mean import mean, vote_of_blocks
 from outvote.estimate.ordered import MANY_ROWS
@@ -83,7 +83,7 @@ def write_report(
     progress : callable
         Called with messages on the progress.
     """
-    target = _checked(Path(path), inputs)
+    target = check_output("--output", path, inputs, "report.html")
     _check_question(columns, asked, baseline, threshold)
     asked.check(columns)
     columns = columns.added_up(asked.covariate, asked.count)
@@ -254,13 +254,3 @@ def _check_question(columns: Columns, asked: Asked, baseline: str | None, thresh
         raise ValueError(f"--baseline {baseline!r} is for variants: give their column by --by COLUMN")
     if threshold is not None and not math.isfinite(threshold):
         raise ValueError(f"--threshold {threshold} must be a finite number")
-
-
-def _checked(path: Path, inputs: Sequence[str]) -> Path:
-    """Return the path of the page; raise an error before any work if the page cannot be written there."""
-    if path.is_dir():
-        raise IsADirectoryError(f"--output {str(path)!r} is a folder: give a file in it, {str(path / 'report.html')!r}")
-    for file in inputs:
-        if path.exists() and os.path.samefile(path, file):
-            raise ValueError(f"--output {str(path)!r} is the file that is read: give another, 'report.html'")
-    return path
