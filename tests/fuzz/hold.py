@@ -32,7 +32,8 @@ def ordered(found):
     check((low <= high).all(), f"an interval upside down: {found.interval}")
     rounding = np.where(np.isfinite(centre), 1e-9 * np.abs(centre) + 1e-300, 0.0)
     bounded = has_bounds(found)
-    inside = (low - rounding <= centre) & (centre <= high + rounding)
+    with np.errstate(over="ignore"):
+        inside = (low - rounding <= centre) & (centre <= high + rounding)
     check(bounded or np.isnan(centre).any() or inside.all(), f"{found.estimate} outside of {found.interval}")
     check(str(found), "no text")
     check(len(found._repr_html_()) < 10**6 if hasattr(found, "_repr_html_") else True, "a long page")

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import numpy as np
 from tests.fuzz.commands import COMMANDS
-from tests.fuzz.estimates import ESTIMATES, LATER_ESTIMATES
-from tests.fuzz.fault import REFUSALS, Fault, check_refusal
-from tests.fuzz.learners import LEARNERS
-from tests.fuzz.streams import STREAMS
-from tests.fuzz.tables import TABLES
+from tests.fuzz.estimates import ESTIMATES, LATER_ESTIMATES, columns, difference, mean, promised
+from tests.fuzz.fault import REFUSALS, Fault, check, check_refusal
+from tests.fuzz.learners import LATER_LEARNERS, LEARNERS
+from tests.fuzz.streams import STREAMS, monitor, row_summary
+from tests.fuzz.tables import LATER_TABLES, TABLES
+from tests.fuzz.values import pick
 
 from outvote._numba import compiled, numpy_only
 
@@ -43,6 +44,7 @@ def call(seed, number, *, trace=False):
     """Run one call: its kind, what came of it, and what is wrong with it, if anything."""
     rng = np.random.default_rng([seed, number])
     kinds = KINDS if seed < 100 else {**KINDS, **LATER_ESTIMATES}
+    kinds = {**kinds, **LATER_TABLES, **LATER_LEARNERS, either_way: 6} if seed >= 1000 else kinds
     names, weights = list(kinds), np.array(list(kinds.values()), dtype=float)
     kind = names[int(rng.choice(len(names), p=weights / weights.sum()))]
     signal.signal(signal.SIGPROF, _too_long)
@@ -53,7 +55,6 @@ def call(seed, number, *, trace=False):
             warnings.filterwarnings("ignore", category=DeprecationWarning)
             try:
                 with numpy_only() if number % 2 else nullcontext():
-                    compiled(math.inf)  # now: loaded between two calls it would change the last bits
                     kind(rng)
                 return kind.__name__, "answered", ""
             except REFUSALS as error:
@@ -75,6 +76,23 @@ def call(seed, number, *, trace=False):
         return kind.__name__, "wrong", f"{type(error).__name__}: {error} ({where})"[:500]
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def either_way(rng):
+    """Return an answer that is the same with numba and without, to the last bit."""
+    kind = pick(rng, (mean, difference, promised, columns, monitor, row_summary))
+    seed = int(rng.integers(2**32))
+    outcomes = []
+    for within in (numpy_only, nullcontext):
+        try:
+            with within():
+                compiled(math.inf)
+                found = kind(np.random.default_rng(seed))
+            numbers = () if found is None else (found.estimate, *found.interval)
+            outcomes.append([np.asarray(one).tobytes() for one in numbers])
+        except REFUSALS as error:
+            outcomes.append(str(error))
+    check(outcomes[0] == outcomes[1], f"{kind.__name__} by numpy {outcomes[0]}, by numba {outcomes[1]}")
 
 
 def one_after_the_other(seed, first, last):

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import warnings
 from pathlib import Path
 
 import duckdb
@@ -109,4 +110,81 @@ def hostile(rng):
             raise ValueError(str(error)) from None
 
 
+def variants(rng):
+    """Variants of a frame against a baseline, by user, as a ratio, adjusted: a line each, an interval in order."""
+    n = pick(rng, (0, 2, 12, 60, 300))
+    frame = pd.DataFrame({
+        "v": corrupted(rng, numbers(rng, n).astype(float)), "w": rng.exponential(size=n) + 0.1,
+        "before": rng.normal(size=n), "k": [pick(rng, LABELS[:3]) for _ in range(n)], "user": np.arange(n) // 2,
+    })  # fmt: skip
+    names = {"ratio": ("w", "v", "k"), "covariate": ("before", "w", "nothing"), "unit": ("user", "k", "nothing"),
+             "baseline": ("a", "'", "nothing", None), "segments": ("user", "k", "nothing")}  # fmt: skip
+    asked = {name: pick(rng, choices) for name, choices in names.items() if rng.random() < 0.25}
+    asked |= arguments(rng, ("contamination", "confidence", "nan_policy", "simultaneous"))
+    asked["assume"] = assumption(rng, frame["v"]) if rng.random() < 0.3 else None
+    before = frame.copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of variants without an answer
+        found = ov.difference(frame, value="v", by="k", **asked)
+        again = ov.difference(frame, value="v", by="k", **asked)
+    pd.testing.assert_frame_equal(frame, before)
+    check(found.equals(again), "another answer the second time")
+    known = found.dropna(subset=["estimate", "low", "high"])
+    check((known["low"] <= known["high"]).all(), "an interval upside down")
+    size = known[["low", "high"]].abs().max(axis=1) * 1e-9 + 1e-300
+    inside = (known["low"] - size <= known["estimate"]) & (known["estimate"] <= known["high"] + size)
+    check(inside.all(), f"an estimate outside of its interval: {known[['estimate', 'low', 'high']].to_dict('records')}")
+    return found
+
+
+def described(rng):
+    """A frame, described: every numeric column has a line, and quantiles are rows."""
+    n = pick(rng, (0, 1, 4, 40, 200))
+    names = [pick(rng, (*NAMES, 0, ("a", 1), "x" * 100)) for _ in range(3)]
+    frame = pd.DataFrame(np.column_stack([corrupted(rng, numbers(rng, n).astype(float)) for _ in names]), columns=names)
+    if rng.random() < 0.2:
+        frame["text"] = "a"
+    given = pick(rng, (frame, frame, frame.iloc[:, 0], frame.to_numpy()))
+    asked = arguments(rng, ("contamination", "confidence"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of columns without an answer
+        found = ov.describe(given, **asked)
+    check(len(found) == (1 if given.ndim == 1 else 3), f"{len(found)} lines")
+    known = found.dropna(subset=["estimate", "low", "high"])
+    check((known["low"] <= known["high"]).all(), "an interval upside down")
+    check(not (found["missing"] + found["n"] != n).any(), "rows are lost")
+    return found
+
+
+def questions(rng):
+    """Other questions to an engine: quantiles, variants, tolerance, suspects, of a frame or a file alike."""
+    frame, value, key = _frame(rng)
+    frame = frame.dropna()
+    asked = arguments(rng, ("contamination", "confidence"))
+    kind = pick(rng, ("quantile", "suspects", "tolerance", "variance", "proportion", "difference"))
+    if kind in ("tolerance", "suspects"):
+        asked.pop("confidence", None)
+    if kind == "variance":
+        asked["rng"] = 0
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        path = Path(folder, "rows.parquet")
+        frame.to_parquet(path)
+        answers = []
+        for source in (frame, path):
+            try:
+                scan = ov.scan(source)
+                if kind == "difference":
+                    found = scan.difference(value, key, *sorted(set(frame[key]))[:2], **asked)
+                else:
+                    found = getattr(scan, kind)(value, **asked)
+                answers.append(str(found))
+            except REFUSALS as error:
+                answers.append(type(error).__name__)
+        check(answers[0] == answers[1], f"{answers[0]} of a frame, {answers[1]} of a file")
+    return answers
+
+
 TABLES = {engines: 5, files: 4, hostile: 8}
+#: Of seeds from 1000 on.
+LATER_TABLES = {variants: 4, described: 2, questions: 3}
