@@ -246,3 +246,76 @@ def test_tables_are_not_modified():
 def test_path_instead_of_rows_raises_with_a_remedy(name):
     with pytest.raises(TypeError, match=r"or read a file with outvote\.scan\('.*rows\..*'\)"):
         ov.mean(name)
+
+
+# --- byte orders, kinds of numbers, masks -------------------------------------------------------------------
+
+KINDS = [">f8", ">f4", "<f2", ">f2", "g", ">i8", ">i4", ">u8", ">u2", "u8", "i1", "?"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_any_byte_order_are_read_as_the_machines_own(kind):
+    x = np.arange(12).astype(kind)
+    for shape in ((12,), (4, 3)):
+        found = read(x.reshape(shape), "x").values
+        assert found.dtype.isnative
+        assert found.dtype.char != "g"
+        np.testing.assert_array_equal(found, x.reshape(shape))
+
+
+@pytest.fixture(params=["numpy", "numba"])
+def form(request, monkeypatch):
+    module = None if request.param == "numpy" else pytest.importorskip("outvote._numba.functions")
+    monkeypatch.setattr("outvote._numba.compiled", lambda seconds: module)
+
+
+@pytest.mark.usefixtures("form")
+@pytest.mark.parametrize("kind", KINDS)
+def test_summaries_take_rows_of_any_kind(kind):
+    whole = np.arange(60) % 2 if kind == "?" else np.arange(60) % 50
+    x, usual, labels = whole.astype(kind), whole.astype(float), np.arange(60) % 3
+    for shape in ((60,), (20, 3)):
+        one, other = x.reshape(shape), usual.reshape(shape)
+        assert ov.BlockSummary(7).update(one).to_bytes() == ov.BlockSummary(7).update(other).to_bytes()
+    grouped = [ov.GroupedBlockSummary(7).update(rows, labels).to_bytes() for rows in (x, usual)]
+    assert grouped[0] == grouped[1]
+    assert ov.RowSummary().update(x).to_bytes() == ov.RowSummary().update(usual).to_bytes()
+    asked = {"partition": "hash", "n_blocks": 11, "rng": 0, "assume": ov.FiniteVariance(20)}
+    means = [ov.mean(rows, 2, **asked) for rows in (x, usual)]
+    assert means[0].estimate == means[1].estimate
+
+
+@pytest.mark.usefixtures("form")
+@pytest.mark.parametrize("kind", [">i8", "u8", ">u8", ">i2", "i1"])
+def test_row_ids_of_any_kind(kind):
+    x, ids = np.arange(100.0), np.arange(100)
+    assert ov.BlockSummary(7).update(x, ids.astype(kind)).to_bytes() == ov.BlockSummary(7).update(x, ids).to_bytes()
+
+
+def test_doubles_that_are_too_long_are_infinite():
+    far = np.full(3, np.finfo(np.longdouble).max)
+    if not np.isfinite(float(far[0])):
+        with pytest.raises(ValueError, match="x has NaN or infinite values in 3 of 3 rows"):
+            ov.mean(far)
+
+
+def test_masks_are_refused_wherever_numpy_would_drop_them():
+    rows = np.ma.array(np.arange(4.0), mask=[0, 1, 0, 0])
+    numbers = np.ma.array(np.arange(4), mask=[0, 1, 0, 0])
+    for call, said in (
+        (lambda: ov.BlockSummary(3).update(rows), r"chunk is a masked array: pass chunk\.filled\(numpy\.nan\)"),
+        (lambda: ov.RowSummary().update(rows), "rows is a masked array"),
+        (lambda: ov.Monitor().update(rows), "rows is a masked array"),
+        (lambda: ov.mean([rows, rows]), "a row of x is a masked array: pass rows filled with numpy.nan"),
+        (
+            lambda: ov.BlockSummary(3).update(np.ones(4), ids=numbers),
+            "ids is a masked array: pass a number for every row",
+        ),
+        (
+            lambda: ov.GroupedBlockSummary(3).update(np.ones(4), numbers),
+            "groups is a masked array: pass a label for every",
+        ),
+        (lambda: ov.GroupedBlockSummary(3).update(np.ones(4), (list("abab"), numbers)), "groups is a masked array"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            call()

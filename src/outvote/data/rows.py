@@ -35,8 +35,7 @@ def read(x: Any, name: str, *, stay: bool = False) -> Rows:
             f"{name} holds strings, but real numbers are needed: convert it first, or read a file with "
             f"outvote.scan({str(x)!r})"
         )
-    if isinstance(x, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array: pass {name}.filled(numpy.nan) and a nan_policy instead")
+    refuse_masked(x, name, f"{name}.filled(numpy.nan) and a nan_policy")
     if is_tensor(x):
         x = read_tensor(x, name)
         if stay and is_tensor(x) and x.ndim:
@@ -59,7 +58,24 @@ def read(x: Any, name: str, *, stay: bool = False) -> Rows:
         raise TypeError(f"{name} holds {found}, but real numbers are needed: convert it first")
     if values.ndim == 0:
         raise ValueError(f"{name}={values.item()!r} is a single number, but rows are needed: give a list of numbers")
-    return Rows(values, names)
+    if values.ndim > 1 and isinstance(x, (list, tuple)):  # of arrays, whose masks numpy would drop
+        for one in x:
+            refuse_masked(one, f"a row of {name}", "rows filled with numpy.nan and a nan_policy")
+    return Rows(_native(values), names)
+
+
+def refuse_masked(x: Any, name: str, instead: str) -> None:
+    """Refuse a masked array: numpy hands on what is under the mask."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array: pass {instead} instead")
+
+
+def _native(values: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers in the byte order of the machine, and none longer than a double: compiled functions take these."""
+    if values.dtype.char == "g":
+        with np.errstate(over="ignore"):
+            return values.astype(np.float64)
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
 
 
 def read_rows(x: Any, name: str, *, stay: bool = False, booleans: bool = False) -> NDArray[Any]:

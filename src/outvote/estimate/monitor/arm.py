@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.assumptions import Assumption, Proportion
+from outvote.data.arguments import MOST
 from outvote.data.missing import NanPolicy, screen
 from outvote.estimate.monitor.schedule import Schedule
 from outvote.estimate.ordered import Ordered, Tallied
 from outvote.estimate.summary import RowSummary
+from outvote.estimate.summary.serialise import number_in, whole
 from outvote.votes.evidence import SortedRows, premise_factor
+from outvote.votes.evidence.grid import BINS
 
 Floats = NDArray[np.float64]
 
@@ -144,13 +147,22 @@ class Arm:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take what `state` returned."""
-        given = [math.nan if one is None else float(one) for one in state["pilot"]]
-        self.pilot = np.array(given, dtype=np.float64)
-        self.n_piloted, sd = int(state["n_piloted"]), state["sd"]
-        self.sd = None if sd is None else float(sd)
-        if np.isinf(self.pilot).any() or self.n_piloted < 0 or (self.sd is not None and not 0 <= self.sd < np.inf):
-            raise ValueError("pilot rows or premise are impossible")
-        self.summary = RowSummary.from_json(state["rows"])
+        pilot, sd = state["pilot"], state["sd"]
+        if not isinstance(pilot, list):
+            raise ValueError("pilot rows are of another kind")
+        self.pilot = np.array([math.nan if one is None else number_in(one) for one in pilot], dtype=np.float64)
+        self.sd = None if sd is None else number_in(sd)
+        self.n_piloted, self.summary = whole(state["n_piloted"], most=MOST), RowSummary.from_json(state["rows"])
+        kept, n_missing = self.summary, int(np.isnan(self.pilot).sum())
+        if self.ready:  # the pilot is over
+            possible = not pilot and (self.n_pilot > 0 or (self.sd is None and not self.n_piloted))
+        else:  # its rows are all there are
+            possible = n_missing == kept.n_found_corrupt + kept.n_omitted and kept.n_rows == kept.n_found_corrupt
+            possible = possible and not self.n_piloted and len(pilot) < _LONGEST * self.n_pilot
+        if self.sd is not None and not 0 <= self.sd < math.inf:
+            possible = False
+        if not possible or np.isinf(self.pilot).any() or (kept.bins is not None and kept.bins.number != BINS):
+            raise ValueError("pilot rows, premise or bins are impossible")
 
 
 class RateArm(Arm):
@@ -205,10 +217,10 @@ class RateArm(Arm):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take what `state` returned."""
-        numbers = [*state["counts"], state["n_omitted"]]
-        if len(numbers) != 4 or not all(type(one) is int and 0 <= one < 2**62 for one in numbers):
-            raise ValueError("counts are impossible")
-        self.counts, self._omitted = numbers[:3], numbers[3]
+        counts = state["counts"]
+        if not isinstance(counts, list) or len(counts) != 3:
+            raise ValueError(f"counts are {counts!r}")
+        self.counts, self._omitted = [whole(one, most=MOST) for one in counts], whole(state["n_omitted"], most=MOST)
 
 
 def new_arm(assume: Assumption | None, n_pilot: int) -> Arm:

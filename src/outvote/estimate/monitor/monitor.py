@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import math
 import os
@@ -24,7 +25,15 @@ from outvote.estimate.monitor.arm import Arm, new_arm
 from outvote.estimate.monitor.settings import Contaminated, Settings
 from outvote.estimate.result import Interval, RobustEstimate
 from outvote.estimate.screened import implied
-from outvote.estimate.summary.serialise import VERSION, Refused, refusing
+from outvote.estimate.summary.serialise import (
+    VERSION,
+    Refused,
+    check_version,
+    document_in,
+    number_in,
+    refusing,
+    whole,
+)
 
 if TYPE_CHECKING:
     from outvote.plotting import MonitorDisplay
@@ -351,21 +360,22 @@ class Monitor:
     def from_json(cls, text: str, *, contamination: Any = None) -> Self:
         """Return the monitor that `to_json` wrote; `contamination` is for one that was given a function."""
         with refusing("Monitor"):
-            document = json.loads(text)
+            document = document_in(text)
             if not isinstance(document, dict) or document.get("format") != _FORMAT:
                 raise Refused("this is not a Monitor")
-            if document.get("version") != VERSION:
-                raise Refused(f"this Monitor has version {document.get('version')!r}, outvote reads version {VERSION}")
+            check_version("Monitor", document)
             try:
                 settings = Settings.from_dict(document["settings"], contamination)
             except Contaminated as error:
                 raise Refused(str(error)) from None
             found = cls.__new__(cls)._begin(settings)
+            if "" in document["arms"] and len(document["arms"]) > 1:
+                raise ValueError("some rows have an arm and some have none")
             for name, state in document["arms"].items():
                 arm = new_arm(settings.assume, settings.piloted(name))
                 arm.restore(state)
                 found._arms[name] = arm
-            found.looks = [_look(*look) for look in document["looks"]]
+            found.looks = _looks(document["looks"], found.n_rows)
             return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -378,7 +388,20 @@ class Monitor:
         return cls.from_json(Path(path).read_text(encoding="utf-8"), contamination=contamination)
 
 
-def _look(n_rows: int, estimate: Any, low: Any, high: Any, decided: Any) -> Look:
-    given = zip((estimate, low, high), (math.nan, -math.inf, math.inf), strict=True)
-    middle, first, last = (instead if one is None else float(one) for one, instead in given)
-    return Look(int(n_rows), middle, first, last, None if decided is None else bool(decided))
+def _looks(given: Any, n_rows: int) -> list[Look]:
+    """Return the looks of a document, the last of which was at `n_rows` rows or before."""
+    if not isinstance(given, list) or len(given) >= 2 * _LOOKS:
+        raise ValueError("looks are of another kind")
+    found = [
+        Look(whole(n, most=n_rows), _or(estimate, math.nan), _or(low, -math.inf), _or(high, math.inf), decided)
+        for n, estimate, low, high, decided in given
+    ]
+    if any(later.n_rows < look.n_rows for look, later in itertools.pairwise(found)):
+        raise ValueError("looks are not in order")
+    if not all(look.decided is None or isinstance(look.decided, bool) for look in found):
+        raise ValueError("a look has decided something else than a claim")
+    return found
+
+
+def _or(value: Any, instead: float) -> float:
+    return instead if value is None else number_in(value)

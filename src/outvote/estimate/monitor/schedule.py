@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from outvote.contamination import Adversary, Amount, Contamination, Growth
-from outvote.data.arguments import is_whole
+from outvote.data.arguments import MOST, is_whole
 
 #: Rows that a share allows for beyond its own: the first rows of a stream may be unlucky.
 _MORE = 2
@@ -47,6 +47,8 @@ class Schedule:
                 f"contamination={contamination!r}: a monitor takes one amount, which holds for each arm: a share, a "
                 "number of rows, or a function of the number of rows"
             )
+        if isinstance(allowed.amount, int) and allowed.amount > MOST:
+            raise ValueError(f"contamination={contamination!r} must be at most 2**53: a monitor counts no more rows")
         return cls(allowed.amount, allowed.adversary)
 
     def __call__(self, n_rows: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -31,6 +32,12 @@ _ASSUMPTIONS: dict[str, type[Assumption]] = {
 }
 #: A pilot has this share of the planned rows, within these numbers, and no more than a quarter of them.
 _PILOT, _FEWEST, _MOST = 40, 50, 1000
+#: Planned rows, and those of a pilot, are fewer.
+_TOO_MANY = 10**15
+#: How fractions are written.
+_FRACTION = re.compile("[0-9]{1,999}(/[0-9]{1,999})?")
+#: The largest denominator of the exponent of a contamination that grows with the rows.
+_FINEST = 10_000
 #: Subjects of claims.
 SUBJECTS = ("mean", "difference", "lift")
 
@@ -83,8 +90,8 @@ class Settings:
         """Check the arguments."""
         log_delta_of(confidence)
         check_choice("nan_policy", nan_policy, NanPolicy)
-        if pilot is not None and (not is_whole(pilot) or pilot < 2):
-            raise ValueError(f"pilot={pilot!r} must be a number of rows of at least 2, or None")
+        if pilot is not None and (not is_whole(pilot) or not 2 <= pilot < _TOO_MANY):
+            raise ValueError(f"pilot={pilot!r} must be a number of rows of at least 2, below 10**15, or None")
         return cls(
             None if assume is None else _usable(one_assumption(assume)),
             Schedule.of(contamination),
@@ -147,27 +154,43 @@ class Settings:
         """Return the settings that `to_dict` wrote."""
         assume = None
         if given["assume"] is not None:
-            fields = dict(given["assume"])
+            fields = {name: _frozen(value) for name, value in given["assume"].items()}
             assume = _ASSUMPTIONS[fields.pop("name")](**fields)
         amount = given["contamination"]
         if amount is None and contamination is None:
             raise Contaminated("this Monitor was given a function as its contamination: give it again, contamination=")
         if amount is not None:
             if isinstance(amount, dict):
-                amount = Growth(Fraction(amount["constant"]), Fraction(amount["exponent"]))
-            amount = Fraction(amount) if isinstance(amount, str) else amount
+                amount = Growth(_fraction(amount["constant"]), _fraction(amount["exponent"]))
+                if not amount.constant > 0 or amount.exponent >= 1 or amount.exponent.denominator > _FINEST:
+                    raise ValueError(f"contamination is {amount!r}")
+            amount = _fraction(amount) if isinstance(amount, str) else amount
             saved = Contamination(amount, given["adversary"])
             if contamination is not None and Schedule.of(contamination) != Schedule.of(saved):
                 raise Contaminated(
                     f"contamination={contamination!r} is not what this Monitor was declared with, {saved}: leave it out"
                 )
             contamination = saved
-        others = (given[name] for name in ("claim", "baseline", "pilot", "nan_policy"))
+        others = [given[name] for name in ("claim", "baseline", "pilot", "nan_policy")]
+        if not isinstance(given["baseline"], str | None):
+            raise ValueError(f"baseline is {given['baseline']!r}")
         return cls.read(assume, contamination, given["confidence"], given["plan"], *others)
 
 
 class Contaminated(TypeError):
     """A monitor cannot be read without its contamination, nor with another."""
+
+
+def _frozen(value: Any) -> Any:
+    """Return a value of a document with tuples in place of its lists."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _fraction(text: Any) -> Fraction:
+    """Return a fraction of a document, written with few enough digits."""
+    if not isinstance(text, str) or not _FRACTION.fullmatch(text):
+        raise ValueError(f"{text!r} is not a fraction")
+    return Fraction(text)
 
 
 def _read_plan(n_plan: Any) -> int | dict[str, int]:
@@ -185,7 +208,7 @@ def _read_plan(n_plan: Any) -> int | dict[str, int]:
 
 def _number_planned(number: Any, given: Any) -> int:
     usable = is_whole(number) or (isinstance(number, float) and math.isfinite(number) and number == int(number))
-    if not usable or not 2 <= number < 10**15:
+    if not usable or not 2 <= number < _TOO_MANY:
         raise ValueError(
             f"n_plan={given!r} must be a number of rows of at least 2, about as many as are planned, or one for each "
             "arm, {'A': 9000, 'B': 1000} for instance"

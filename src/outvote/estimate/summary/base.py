@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outvote.blocks.hashing import PRIME, hash_rows
+from outvote.blocks.hashing import hash_rows
 from outvote.blocks.partition import seed_of
-from outvote.data.arguments import check_choice, whole_per_sample
+from outvote.data.arguments import MOST, check_choice, whole_per_sample
 from outvote.data.missing import NanPolicy, screen
-from outvote.data.rows import read
-from outvote.estimate.summary.moments import Integers, Moments
+from outvote.data.rows import read, refuse_masked
+from outvote.estimate.summary.moments import Integers, Moments, check_room
 from outvote.estimate.summary.serialise import Serialised
 
 #: At least this many rows are added at once, so that temporaries stay in the cache and rounding errors are small.
@@ -31,11 +31,11 @@ class Summary(Serialised):
         self.moments = Moments(0, 0)
 
     def _read(
-        self, chunk: ArrayLike, ids: ArrayLike | None, nan_policy: NanPolicy, n_labels: int | None = None
+        self, chunk: ArrayLike, ids: ArrayLike | None, nan_policy: NanPolicy, n_cells: int, n_labels: int | None = None
     ) -> tuple[NDArray[Any], range | Integers, NDArray[np.bool_] | None]:
         """Return the rows (2-D), their numbers, and a mask of rows with NaN or infinite values, or None.
 
-        An error leaves the summary unchanged.
+        They need `n_cells` cells. An error leaves the summary unchanged.
         """
         check_choice("nan_policy", nan_policy, NanPolicy)
         values, names = read(chunk, "chunk")
@@ -49,7 +49,9 @@ class Summary(Serialised):
             raise ValueError(f"chunk has the columns {tuple(names or ())!r}, but earlier chunks had {self.names!r}")
         numbers = range(self._seen, self._seen + len(values)) if ids is None else _row_ids(ids, len(values))
         rows, bad = values.reshape(len(values), math.prod(values.shape[1:])), None
-        if rows.dtype.kind == "f" and rows.dtype.itemsize not in (4, 8):
+        check_room(self.n_blocks, n_cells, rows.shape[1])
+        self._check_seen(len(rows))
+        if rows.dtype == np.float16:
             rows = rows.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             clean = rows.dtype.kind != "f" or bool(np.isfinite(rows.sum(dtype=np.float64)))
@@ -77,6 +79,10 @@ class Summary(Serialised):
             if isinstance(numbers, range):
                 counted += step
 
+    def _check_seen(self, more: int) -> None:
+        if self._seen + more > MOST:
+            raise ValueError(f"{self._seen} and {more} rows are more than a summary can count: at most {MOST}")
+
     def _same_blocks(self, other: Any) -> bool:
         return bool(self.n_blocks == other.n_blocks)
 
@@ -93,6 +99,7 @@ class Summary(Serialised):
             raise ValueError(f"the other summary has rows of shape {other.shape}, this one {self.shape}")
         if None not in (self.names, other.names) and self.names != other.names:
             raise ValueError(f"the other summary has the columns {other.names!r}, this one {self.names!r}")
+        self._check_seen(other._seen)
 
     def _take_over(self, other: Any) -> None:
         if self.shape is None:
@@ -105,12 +112,12 @@ class Summary(Serialised):
 def number_of_blocks(n_blocks: Any) -> int:
     """Return a checked number of blocks."""
     (number,) = whole_per_sample("n_blocks", n_blocks, 1)
-    if number > PRIME:
-        raise ValueError(f"n_blocks={number} is more than the hash of rows can tell apart: the most is {PRIME}")
+    check_room(number, number)
     return number
 
 
 def _row_ids(ids: ArrayLike, n_rows: int) -> Integers:
+    refuse_masked(ids, "ids", "a number for every row")
     numbers = np.asarray(ids)
     if numbers.shape != (n_rows,):
         raise ValueError(f"ids has shape {numbers.shape}, but there are {n_rows} rows: give one integer for each")

@@ -14,7 +14,7 @@ from outvote.estimate.request import Allowed, Request, per_column
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.summary.base import Summary, number_of_blocks
 from outvote.estimate.summary.conclude import conclude_summary
-from outvote.estimate.summary.moments import Floats, Integers, Moments
+from outvote.estimate.summary.moments import Floats, Integers, Moments, check_room
 from outvote.estimate.summary.serialise import whole
 from outvote.votes import Alternative
 
@@ -28,7 +28,8 @@ class BlockSummary(Summary):
     Parameters
     ----------
     n_blocks : int
-        Number of blocks (K): more than twice the number of corrupt rows to be survived.
+        Number of blocks (K): more than twice the number of corrupt rows to be survived, and no more than fit into
+        2 GiB, 89 million of one column.
     seed : int
         Seed of the hash.
 
@@ -101,7 +102,7 @@ class BlockSummary(Summary):
         nan_policy : {"raise", "omit", "corrupt"}
             Whether rows with NaN are an error, missing, or corrupt (as are rows with infinite values).
         """
-        rows, numbers, bad = self._read(chunk, ids, nan_policy)
+        rows, numbers, bad = self._read(chunk, ids, nan_policy, self.n_blocks)
         if bad is not None:
             rows, numbers = rows[~bad], np.asarray(numbers)[~bad]
             if nan_policy == "corrupt":
@@ -154,6 +155,7 @@ class BlockSummary(Summary):
         columns = np.asarray(means, dtype=np.float64)
         summary.shape = columns.shape[1:]
         flat = columns.reshape(len(columns), -1)
+        check_room(n_blocks, summary.n_blocks, flat.shape[1])
         moments = summary.moments = Moments(summary.n_blocks, flat.shape[1])
         where = np.asarray(blocks, dtype=np.int64)
         moments.counts[where] = counts
@@ -164,9 +166,12 @@ class BlockSummary(Summary):
     def _header(self) -> dict[str, Any]:
         return {**super()._header(), "n_found_corrupt": self.n_found_corrupt, "n_omitted": self.n_omitted}
 
+    def _n_bad(self) -> int:
+        return self.n_found_corrupt + self.n_omitted
+
     @classmethod
     def _of_header(cls, header: Mapping[str, Any]) -> Self:
-        summary = cls(header["n_blocks"], whole(header["seed"]))
+        summary = cls(whole(header["n_blocks"], 1), whole(header["seed"]))
         summary.n_found_corrupt, summary.n_omitted = (
             whole(header[key], most=MOST) for key in ("n_found_corrupt", "n_omitted")
         )

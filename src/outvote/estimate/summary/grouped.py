@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from outvote.data.arguments import MOST
 from outvote.data.groups import group_codes, read_label, write_label
 from outvote.data.missing import NanPolicy
+from outvote.data.rows import refuse_masked
 from outvote.estimate.request import Allowed
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.summary.base import Summary, number_of_blocks
 from outvote.estimate.summary.block import BlockSummary
-from outvote.estimate.summary.moments import Integers
+from outvote.estimate.summary.moments import Integers, check_room
 from outvote.estimate.summary.serialise import whole
 
 
@@ -32,7 +33,7 @@ class GroupedBlockSummary(Summary):
 
     Notes
     -----
-    It takes the memory of a `BlockSummary` for each group.
+    It takes the memory of a `BlockSummary` for each group, 2 GiB at most.
 
     Examples
     --------
@@ -85,6 +86,10 @@ class GroupedBlockSummary(Summary):
                 self._firsts[key], self._cells = self._cells, self._cells + self._blocks_of(key)
                 self._found[key] = [0, 0]
 
+    def _cells_with(self, keys: Sequence[Hashable], blocks: Sequence[int] | Integers) -> int:
+        """Return how many cells there are with those of groups that may be new."""
+        return self._cells + sum(int(k) for key, k in zip(keys, blocks, strict=True) if key not in self._firsts)
+
     def _cells_of(self, key: Hashable) -> Integers:
         return self._firsts[key] + np.arange(self._blocks_of(key))
 
@@ -92,9 +97,11 @@ class GroupedBlockSummary(Summary):
         self, chunk: ArrayLike, groups: Any, ids: ArrayLike | None = None, *, nan_policy: NanPolicy = "raise"
     ) -> GroupedBlockSummary:
         """Add rows to their groups; `groups` is an array of labels, or a tuple of such arrays."""
+        for labels in groups if isinstance(groups, tuple) else (groups,):
+            refuse_masked(labels, "groups", "a label for every row")
         keys, which = group_codes(groups)
         blocks = np.array([self._blocks_of(key) for key in keys], dtype=np.int64)
-        rows, numbers, bad = self._read(chunk, ids, nan_policy, len(which))
+        rows, numbers, bad = self._read(chunk, ids, nan_policy, self._cells_with(keys, blocks), len(which))
         self._admit(keys)
         if bad is not None:
             for key, n_bad in zip(keys, np.bincount(which[bad], minlength=len(keys)).tolist(), strict=True):
@@ -114,6 +121,9 @@ class GroupedBlockSummary(Summary):
     def merge(self, other: GroupedBlockSummary) -> GroupedBlockSummary:
         """Add the groups of another summary with the same numbers of blocks and the same seed."""
         self._check_like(other)
+        if other.shape is not None:
+            n_cells = self._cells_with(other.keys, [other._blocks_of(key) for key in other.keys])
+            check_room(self.n_blocks, n_cells, other.moments.means.shape[1])
         if isinstance(self.n_blocks, dict):
             self.n_blocks = {**self.n_blocks, **other.n_blocks}
         if other.shape is None:
@@ -159,20 +169,34 @@ class GroupedBlockSummary(Summary):
     def _of_header(cls, header: Mapping[str, Any]) -> Self:
         blocks = header["n_blocks"]
         if isinstance(blocks, list):
-            blocks = {read_label(key): k for key, k in blocks}
+            blocks = {key: whole(k, 1) for key, (k,) in _labelled(blocks, 1).items()}
+        else:
+            blocks = whole(blocks, 1)
         summary = cls(blocks, whole(header["seed"]))
-        if not all(isinstance(one, list) and one for one in header["groups"]):
-            raise ValueError("groups are of another kind")
-        groups = {read_label(key): [whole(n, most=MOST) for n in counts] for key, *counts in header["groups"]}
-        if len(groups) != len(header["groups"]) or any(len(counts) != 2 for counts in groups.values()):
-            raise ValueError("two groups have the same label, or a group has not two counts")
+        groups = {key: [whole(n, most=MOST) for n in counts] for key, counts in _labelled(header["groups"], 2).items()}
         if groups and header["shape"] is None:
             raise ValueError("there are groups without columns")
+        check_room(blocks, summary._cells_with(list(groups), [summary._blocks_of(key) for key in groups]))
         summary._number_cells(list(groups))
         summary._found = dict(groups)
         return summary
+
+    def _n_bad(self) -> int:
+        return sum(map(sum, self._found.values()))
 
     def _places(self) -> dict[str, NDArray[Any]]:
         sizes = [self._blocks_of(key) for key in self.keys] if self.shape is not None else []
         groups, blocks = np.repeat(np.arange(len(sizes)), sizes), [np.arange(k) for k in sizes]
         return {"group": groups, "block": np.concatenate([np.empty(0, dtype=np.int64), *blocks])}
+
+
+def _labelled(lines: Any, n_numbers: int) -> dict[Hashable, list[Any]]:
+    """Return the numbers of a document that stand behind the labels of groups."""
+    if not isinstance(lines, list) or not all(isinstance(one, list) and len(one) == 1 + n_numbers for one in lines):
+        raise ValueError(f"groups are not lists of a label and {n_numbers} numbers")
+    found = {read_label(written): numbers for written, *numbers in lines}
+    if len(found) != len(lines) or any(label != label for label in found):
+        raise ValueError("two groups have the same label, or a label is NaN")
+    for label in found:
+        write_label(label)  # refuses labels of other kinds
+    return found

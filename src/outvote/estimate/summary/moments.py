@@ -8,9 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote import _numba
+from outvote.data.arguments import is_whole
+from outvote.data.text import count
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+#: The most numbers that a summary keeps: 2 GiB of them.
+_MOST_NUMBERS = 2**28
 
 
 class Moments:
@@ -94,3 +99,26 @@ class Moments:
         # An empty cell takes the other mean without rounding.
         self.means[where] = np.where(mine == 0, other.means, moved)
         self.counts[where] += other.counts
+
+
+def check_room(n_blocks: Any, n_cells: int, n_columns: int = 1) -> None:
+    """Refuse more cells than there is room for, with the number of blocks that works, before any memory is taken.
+
+    Examples
+    --------
+    >>> check_room(401, 401 * 50_000)
+    >>> check_room(10**8, 120 * 10**8)
+    Traceback (most recent call last):
+    ValueError: n_blocks=100000000 makes 12000000000 blocks of 1 column in 120 groups, but a summary holds at most \
+89478485 of these, which take 2 GiB: use n_blocks=745654 or less
+    """
+    most = _MOST_NUMBERS // (1 + 2 * n_columns)
+    if max(n_cells, 1) <= most:
+        return
+    n_groups = n_cells // n_blocks if is_whole(n_blocks) else 0
+    nearest = most // n_groups if n_groups else 0
+    raise ValueError(
+        f"n_blocks{f'={n_blocks}' if n_groups else ''} makes {n_cells} blocks of {count(n_columns, 'column')}"
+        f"{f' in {n_groups} groups' if n_groups > 1 else ''}, but a summary holds at most {most} of these, which take "
+        f"2 GiB: use {f'n_blocks={nearest} or less' if nearest else 'fewer groups, blocks or columns'}"
+    )

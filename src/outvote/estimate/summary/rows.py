@@ -12,19 +12,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outvote.assumptions import Assumption, Bounded, Proportion
-from outvote.data.arguments import is_whole
+from outvote.data.arguments import MOST, is_whole
 from outvote.data.missing import NanPolicy, check_certain, screen
 from outvote.data.rows import read_rows
 from outvote.estimate.ordered import Ordered, Summarised, Tallied
 from outvote.estimate.screened import as_ordered
-from outvote.estimate.summary.serialise import VERSION, Refused, number_in, refusing, whole
+from outvote.estimate.summary.serialise import (
+    VERSION,
+    Refused,
+    check_version,
+    document_in,
+    number_in,
+    refusing,
+    whole,
+)
 from outvote.votes.evidence import Grid, Tallies, pilot_of
-from outvote.votes.evidence.grid import BINS, FEWEST_BINS, MOST_BINS
+from outvote.votes.evidence.grid import BINS, FEWEST_BINS, MOST_BINS, index_in
 
 _MAGIC = b"outvote-rows"
 #: Rows with no more different values than this may be rows of 0 and 1: these are counted.
 FEW_VALUES = 16
-_LARGEST = 2**62
 #: Places in a bin are counted in 2⁻³²: the sum of so many is a 64-bit number.
 _MOST_IN_A_BIN = 2**31
 
@@ -308,21 +315,46 @@ class RowSummary:
         found = header.get("format") if isinstance(header, Mapping) else None
         if found != "outvote.RowSummary":
             raise Refused("this is not a RowSummary")
-        if header.get("version") != VERSION:
-            raise Refused(f"this RowSummary has version {header.get('version')!r}, outvote reads version {VERSION}")
+        check_version("RowSummary", header)
         number, centre, unit = whole(header["number"]), header["centre"], header["unit"]
+        if centre is None and unit is not None:
+            raise ValueError(f"unit is {unit!r}, but there is no centre")
         summary = cls(number if centre is None else Grid(number_in(centre), number_in(unit), number))
-        summary.n_found_corrupt, summary.n_omitted = (_count(header[name]) for name in ("n_found_corrupt", "n_omitted"))
+        summary.n_found_corrupt, summary.n_omitted = (
+            whole(header[name], most=MOST) for name in ("n_found_corrupt", "n_omitted")
+        )
         beyond = header["beyond"]
         summary._beyond = np.nan if beyond is None else number_in(beyond)
         known = header["zeros_and_ones"]
-        summary._zeros_and_ones = None if known is None else (_count(known[0]), _count(known[1]))
+        if known is not None and not (isinstance(known, list) and len(known) == 2):
+            raise ValueError(f"zeros_and_ones is {known!r}")
+        summary._zeros_and_ones = None if known is None else (whole(known[0]), whole(known[1]))
         return summary
+
+    def _checked(self) -> Self:
+        """Return the summary of a document, if its header agrees with the rows."""
+        known, beyond, total = self._zeros_and_ones, self._beyond, self.n_rows + self.n_omitted
+        if self.bins is None or self._tallies is None:
+            agrees = known == (0, 0) and beyond == 0
+        else:
+            counts, places, squares = self._tallies
+            agrees = beyond == 0 or bool(counts[0] or counts[-1])
+            agrees = agrees and bool((squares <= 255 * (places >> 24)).all())  # of the first 8 digits of a place
+            if known is not None:
+                zero, one = index_in(np.array([0.0, 1.0]), self.bins.centre, self.bins.unit, self._number)
+                both = sum(known) if zero == one else 0
+                agrees = agrees and known[0] <= counts[zero] and known[1] <= counts[one] and both <= counts[zero]
+        if not agrees or total > MOST:
+            raise ValueError("numbers contradict each other")
+        return self
 
     def _with_rows(self, rows: Any) -> Self:
         if not isinstance(rows, (list, np.ndarray)):
             raise ValueError("rows are of another kind")
-        values = np.array([number_in(row) for row in rows] if isinstance(rows, list) else rows, dtype=np.float64)
+        values = np.array([number_in(row) for row in rows], dtype=np.float64) if isinstance(rows, list) else rows
+        if values.dtype.kind != "f":
+            raise ValueError("rows are of another kind")
+        values = values.astype(np.float64)
         if self.bins is not None or values.ndim != 1 or len(values) > BINS or not np.isfinite(values).all():
             raise ValueError("rows are impossible")
         self._rows, self._counted = values, len(values)
@@ -345,7 +377,7 @@ class RowSummary:
             or (squares > counts << 16).any()
         )
         total = int(counts.astype(object).sum()) if len(counts) else 0
-        if impossible or total > _LARGEST or (self._zeros_and_ones is not None and sum(self._zeros_and_ones) > total):
+        if impossible or total > MOST or (self._zeros_and_ones is not None and sum(self._zeros_and_ones) > total):
             raise ValueError("bins are impossible")
         self._tallies = Tallies.empty(self._number)
         for mine, theirs in zip(self._tallies, (counts, places, squares), strict=True):
@@ -364,14 +396,14 @@ class RowSummary:
     def from_json(cls, text: str) -> Self:
         """Return the summary that `to_json` wrote."""
         with refusing("RowSummary"):
-            document = json.loads(text)
+            document = document_in(text)
             summary = cls._begun(document)
             if "rows" in document:
-                return summary._with_rows(document["rows"])
+                return summary._with_rows(document["rows"])._checked()
             lines = [[whole(value) for value in document[name]] for name in ("bin", "count", "place", "square")]
             if len({len(line) for line in lines}) > 1:
                 raise ValueError("bins are impossible")
-            return summary._with_lines(np.array(lines, dtype=np.int64).reshape(4, len(lines[0])))
+            return summary._with_lines(np.array(lines, dtype=np.int64).reshape(4, len(lines[0])))._checked()
 
     def to_bytes(self) -> bytes:
         """Return the summary as bytes: a header in JSON, then the numbers, little-endian."""
@@ -389,12 +421,12 @@ class RowSummary:
             end = start + struct.unpack_from("<I", data, len(_MAGIC))[0] if len(data) >= start else start
             if len(data) < end or end == start:
                 raise Refused(f"this RowSummary is cut short: {len(data)} bytes, not even its header")
-            summary, body = cls._begun(json.loads(bytes(data[start:end]))), data[end:]
+            summary, body = cls._begun(document_in(bytes(data[start:end]))), data[end:]
             if len(body) % (8 if summary.bins is None else 32):
                 raise Refused(f"this RowSummary is cut short: {len(body)} bytes of numbers")
             if summary.bins is None:
-                return summary._with_rows(np.frombuffer(body, "<f8").astype(np.float64))
-            return summary._with_lines(np.frombuffer(body, "<i8").reshape(4, -1))
+                return summary._with_rows(np.frombuffer(body, "<f8"))._checked()
+            return summary._with_lines(np.frombuffer(body, "<i8").reshape(4, -1))._checked()
 
     def to_arrow(self) -> Any:
         """Return the summary as an Arrow table: one row for each bin, or row, the header in the schema's metadata."""
@@ -410,12 +442,12 @@ class RowSummary:
     def from_arrow(cls, table: Any) -> Self:
         """Return the summary that `to_arrow` wrote; the order of the bins does not matter."""
         with refusing("RowSummary"):
-            summary = cls._begun(json.loads((table.schema.metadata or {}).get(b"outvote", b"null")))
+            summary = cls._begun(document_in((table.schema.metadata or {}).get(b"outvote", b"null")))
             if summary.bins is None:
-                return summary._with_rows(table["row"].to_numpy())
+                return summary._with_rows(table["row"].to_numpy())._checked()
             lines = [table[name].to_numpy() for name in ("bin", "count", "place", "square")]
             order = np.argsort(lines[0])
-            return summary._with_lines(np.stack([line[order] for line in lines]))
+            return summary._with_lines(np.stack([line[order] for line in lines]))._checked()
 
 
 def _read_bins(bins: Any) -> tuple[int, Grid | None]:
@@ -435,10 +467,3 @@ def _read_bins(bins: Any) -> tuple[int, Grid | None]:
     if not FEWEST_BINS <= number <= MOST_BINS or number & (number - 1):
         raise ValueError(f"bins={number} must be a power of two from {FEWEST_BINS} to {MOST_BINS}, {BINS} for instance")
     return number, grid
-
-
-def _count(value: Any) -> int:
-    number = whole(value)
-    if number > _LARGEST:
-        raise ValueError(f"{value} rows are too many")
-    return number

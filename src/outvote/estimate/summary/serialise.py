@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.data.arguments import MOST
-from outvote.estimate.summary.moments import Moments
+from outvote.estimate.summary.moments import Moments, check_room
 
 #: Version of the serialised form.
 VERSION = 1
@@ -44,6 +44,10 @@ class Serialised:
             "n_seen": self._seen,
         }
 
+    def _n_bad(self) -> int:
+        """Return how many rows were found corrupt or left out."""
+        raise NotImplementedError
+
     @classmethod
     def _of_header(cls, header: Mapping[str, Any]) -> Self:
         raise NotImplementedError
@@ -56,18 +60,23 @@ class Serialised:
         if found != f"outvote.{name}":
             other = str(found).removeprefix("outvote.")
             raise Refused(f"this is not a {name}" + (f", but a {other}" if other.endswith("Summary") else ""))
-        if header.get("version") != VERSION:
-            raise Refused(f"this {name} has version {header.get('version')!r}, outvote reads version {VERSION}")
+        check_version(name, header)
         summary = cls._of_header(header)
         shape, names = header["shape"], header["names"]
-        if shape is None:
-            return summary
-        summary.shape = tuple(whole(size, 1) for size in shape)
         summary._seen = whole(header["n_seen"], most=MOST)
+        if shape is None:
+            if names is not None:
+                raise ValueError("there are names without columns")
+            return summary
+        if not isinstance(shape, list):
+            raise ValueError(f"shape is {shape!r}")
+        summary.shape = tuple(whole(size, 1) for size in shape)
+        check_room(summary.n_blocks, *summary._size())
+        np.empty((0, *summary.shape))  # raises an error if there are too many axes
         if names is not None:
-            summary.names = tuple(names)
-            if len(names) != math.prod(summary.shape) or not all(isinstance(name, str) for name in names):
+            if not isinstance(names, list) or len(names) != math.prod(shape) or set(map(type, names)) != {str}:
                 raise ValueError(f"names are {names!r}")
+            summary.names = tuple(names)
         return summary
 
     def _size(self) -> tuple[int, int]:
@@ -82,12 +91,16 @@ class Serialised:
             raise Refused(f"this {type(self).__name__} is cut short: {len(counts)} blocks instead of {n_cells}")
         if isinstance(counts, list):
             counts = [whole(one, most=MOST) for one in counts]
-        moments.counts = np.asarray(counts, dtype=np.int64)
+        elif counts.dtype.kind not in "iu":
+            raise ValueError("counts are of another kind")
+        moments.counts = np.array(counts, dtype=np.int64)
         moments.means, moments.m2 = (_table(a, n_cells, n_columns) for a in (means, m2))
         if (moments.counts < 0).any() or not np.isfinite(moments.means).all() or not (moments.m2 >= 0).all():
             raise ValueError("counts, means or squares are impossible")
         if moments.counts.sum(dtype=np.float64) > MOST:
             raise ValueError("there are more rows than can be counted")
+        if (n_rows := int(moments.counts.sum()) + self._n_bad()) != self._seen:
+            raise ValueError(f"n_seen is {self._seen}, but there are {n_rows} rows")
         none, few = moments.counts == 0, moments.counts <= 1
         with np.errstate(over="ignore"):
             rounding = np.square(1e-9 * moments.means[few])
@@ -105,7 +118,7 @@ class Serialised:
     def from_json(cls, text: str) -> Self:
         """Return the summary that `to_json` wrote."""
         with refusing(cls.__name__):
-            document = json.loads(text)
+            document = document_in(text)
             summary = cls._begun(document)
             m2 = [[math.inf if square is None else square for square in squares] for squares in document["m2"]]
             return summary._completed(document["counts"], document["means"], m2)
@@ -127,7 +140,7 @@ class Serialised:
             end = start + struct.unpack_from("<I", data, len(_MAGIC))[0] if len(data) >= start else start
             if len(data) < end or end == start:
                 raise Refused(f"this {name} is cut short: {len(data)} bytes, not even its header")
-            summary, body = cls._begun(json.loads(bytes(data[start:end]))), data[end:]
+            summary, body = cls._begun(document_in(bytes(data[start:end]))), data[end:]
             n_cells, n_columns = summary._size()
             expected = 8 * n_cells * (1 + 2 * n_columns)
             if len(body) != expected:
@@ -156,7 +169,7 @@ class Serialised:
         """Return the summary that `to_arrow` wrote; the order of the rows does not matter."""
         name = cls.__name__
         with refusing(name):
-            summary = cls._begun(json.loads((table.schema.metadata or {}).get(b"outvote", b"null")))
+            summary = cls._begun(document_in((table.schema.metadata or {}).get(b"outvote", b"null")))
             n_cells, n_columns = summary._size()
             if table.num_rows != n_cells:
                 raise Refused(f"this {name} is cut short: {table.num_rows} blocks instead of {n_cells}")
@@ -171,6 +184,8 @@ class Serialised:
                 table[key].to_numpy()[found]
                 for key in ["count", *(f"{kind}_{j}" for kind in ("mean", "m2") for j in range(n_columns))]
             )
+            if any(one.dtype.kind not in "iuf" for one in numbers):
+                raise ValueError("means or squares are of another kind")
             means, m2 = np.array(numbers, dtype=np.float64).reshape(2, n_columns, n_cells).transpose(0, 2, 1)
             return summary._completed(counts, means, m2)
 
@@ -196,13 +211,23 @@ def refusing(name: str) -> Iterator[None]:
 
 def _table(numbers: Any, n_cells: int, n_columns: int) -> NDArray[np.float64]:
     """Return numbers of a document as a table of this size."""
-    try:
-        table = np.array(numbers, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("means or squares are missing, or of another kind") from None
-    if table.size != n_cells * n_columns:
-        raise ValueError(f"there are {table.size} means for {n_cells} blocks of {n_columns} columns")
-    return table.reshape(n_cells, n_columns)
+    if isinstance(numbers, list):
+        for line in numbers:
+            if not isinstance(line, list) or len(line) != n_columns or not set(map(type, line)) <= {int, float}:
+                raise ValueError(f"means or squares are not {n_columns} numbers for each of {n_cells} blocks")
+    return np.array(numbers, dtype=np.float64).reshape(n_cells, n_columns)
+
+
+def document_in(text: Any) -> Any:
+    """Return what a text in JSON says; NaN and infinities are no JSON."""
+    return json.loads(text, parse_constant=number_in)
+
+
+def check_version(name: str, document: Mapping[str, Any]) -> None:
+    """Refuse a document of another version."""
+    found = document.get("version")
+    if type(found) is not int or found != VERSION:
+        raise Refused(f"this {name} has version {found!r}, outvote reads version {VERSION}")
 
 
 def number_in(value: Any) -> float:
