@@ -383,3 +383,11 @@ def test_equal_rows_give_their_value():
     for value in (0.0, 0.1, -3e300, 5e-324):
         assert ov.mean([value] * 50, contamination=5).estimate == pytest.approx(value, rel=1e-15)
     assert ov.mean([4.0], contamination=0).estimate == 4.0
+
+
+def test_the_estimate_lies_between_the_rows():
+    x = np.zeros(40)
+    x[3], x[5:9] = 1e6, 1.0
+    found = ov.mean(x, assume=ov.SubGaussian(2e5))
+    assert found.interval.low < 0.0 <= found.estimate
+    assert ov.mean(np.arange(5.0), 0, assume=ov.Bounded(0, 100)).estimate == 4.0

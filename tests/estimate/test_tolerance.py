@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import outvote as ov
+from outvote.votes.evidence import SortedRows
 
 KNOWN = ov.FiniteVariance(1.0)
 
@@ -203,3 +204,14 @@ def test_options_per_sample_and_invalid_options():
         ov.tolerance(a.reshape(-1, 2), claim="mean > 0")
     with pytest.raises(TypeError, match="claim=3 must read like"):
         ov.tolerance(a, claim=3)
+
+
+def test_a_row_at_the_end_of_floats_takes_few_looks(monkeypatch):
+    """Scales far below the premise are ruled out at once, and not one by one, down to the smallest float."""
+    looks = []
+    own = SortedRows.log_evidence
+    monkeypatch.setattr(SortedRows, "log_evidence", lambda self, *asked: looks.append(1) or own(self, *asked))
+    x = np.random.default_rng(5).normal(size=40)
+    x[7] = 1.7e308
+    ov.tolerance(x, claim="mean > 0", adversary="adaptive", contamination=1)
+    assert 0 < len(looks) < 5000

@@ -58,6 +58,7 @@ def search_end(
     first: float,
     settled: Callable[[float, float], bool],
     farther: float = 0.0,
+    finest: float = 0.0,
 ) -> tuple[float, float]:
     """Return a number below which everything is ruled out, and where the search began.
 
@@ -72,8 +73,11 @@ def search_end(
         Whether moving up from one number, to another at most, need not be done again.
     farther : float
         How much farther from there the search should begin.
+    finest : float
+        How far apart floats are where the evidence is computed: an end is not found more precisely.
     """
-    grid, step = grid_step(ROUGHLY * first), first
+    roughly, precisely = max(ROUGHLY * first, finest), max(PRECISION * first, finest)
+    grid, step = grid_step(roughly), first
     end = down_to_grid(middle - first - farther, grid)
     while not (above := excess(-math.inf, end)) >= 0:
         end, step = down_to_grid(end - step, grid), 2 * step
@@ -81,11 +85,11 @@ def search_end(
             return -math.inf, -math.inf
     start, top = end, max(middle, end) + step
     if not settled(start, top):
-        end = moved_up(excess, start, top, ROUGHLY * first, above)
+        end = moved_up(excess, start, top, roughly, above)
         if math.isinf(end):
             return end, start
         above = excess(end, end)
-    return moved_up(excess, end, top if top > end else end + step, PRECISION * first, above), start
+    return moved_up(excess, end, top if top > end else end + step, precisely, above), start
 
 
 def end_in_cell(

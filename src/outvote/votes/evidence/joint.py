@@ -30,6 +30,9 @@ _CELL_COST = 0.02
 #: How many cells there are at most, and for how many rows.
 _MOST_CELLS, _FEW_CELLS, _MANY_ROWS = 16, 4, 4000
 
+#: So many rows of both samples are few.
+_FEW_ROWS = 600
+
 Pair = tuple[VarianceFactor, VarianceFactor]
 
 
@@ -90,7 +93,8 @@ class Joint:
             return -math.inf, -math.inf
         steps = [first_step(side, [pair[s] for pair in self.pairs], price) for s, side in enumerate((self.a, self.b))]
         middle = self.b.middle + self.turned * sum(self.span) / 2
-        return search_end(self._excess(price), middle, math.hypot(*steps), lambda low, high: False)
+        finest = max(math.ulp(one) for one in (*self.span, self.b.middle))
+        return search_end(self._excess(price), middle, math.hypot(*steps), lambda low, high: False, finest=finest)
 
     def lowest_ratio(self, price: float, low: float, high: float) -> float:
         """Return a number such that every ratio from `low` to it is ruled out; `high` if all up to it are."""
@@ -180,6 +184,8 @@ class Joint:
 
     def _products(self, p: int, bottom: float, top: float) -> Floats:
         """Return the log evidence of a pair of factors for all means of a."""
+        if self._few:
+            return self._products_of_few(p, bottom, top)
         pair, means, of_a = self.pairs[p], self._means_of_a, self._at_once[p]
         found = None
         if of_a is not None and self.together is not None:
@@ -192,6 +198,31 @@ class Joint:
             at = zip(means.tolist(), self._of_a[p], strict=True)
             return np.array([self._product(pair, u, bottom, top, known) for u, known in at])
         return found + self._paid(pair)
+
+    @cached_property
+    def _few(self) -> bool:
+        """Whether there are so few rows that their factors for all means of a fit into one small table."""
+        single = type(self.a) is SortedRows and type(self.b) is SortedRows
+        return single and self.a.n_values + self.b.n_values <= _FEW_ROWS
+
+    @cached_property
+    def _tables_of_a(self) -> list[Floats]:
+        """The logarithms of the factors of each row of a, for each mean of a and each pair of factors."""
+        at = self.turned * self._means_of_a
+        return [_log_factors(self.a.values, f, at, at) for f, _ in self.pairs]
+
+    def _products_of_few(self, p: int, bottom: float, top: float) -> Floats:
+        """Return the log evidence of a pair of factors for all means of a, from tables of the factors of all rows."""
+        pair, means, of_a = self.pairs[p], self._means_of_a, self._tables_of_a[p]
+        shift = -self.turned * means
+        lows, highs = (bottom + shift, top + shift) if self.ratio is None else (bottom * means, top * means)
+        of_b = _log_factors(self.b.values, pair[1], lows, highs)
+        if self.together is not None:
+            return _least_sums(np.concatenate([of_a, of_b], axis=1), self.together) + self._paid(pair)
+        total = _least_sums(of_a, self.a.droppable) + _least_sums(of_b, self.b.droppable)
+        for side, factor in zip((self.a, self.b), pair, strict=True):
+            total += side.n_corrupt * (factor.least - factor.norm) if side.adaptive else 0.0
+        return total
 
     def _paid(self, pair: Pair) -> float:
         """Return what an adversary who saw the rows is paid."""
@@ -215,6 +246,21 @@ class Joint:
             return min(bottom * first, bottom * last), max(top * first, top * last)
         ends = sorted((-self.turned * first, -self.turned * last))
         return bottom + ends[0], top + ends[1]
+
+
+def _log_factors(rows: Floats, factor: VarianceFactor, lows: Floats, highs: Floats) -> Floats:
+    """Return the logarithm of the factor of each row, at its least for means from a low to a high: a line for each."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        y = np.maximum(rows - highs[:, None], -factor.depth)
+        np.minimum(y, rows - lows[:, None], out=y)
+        return factor.logs(y) - factor.norm
+
+
+def _least_sums(logs: Floats, n_dropped: int) -> Floats:
+    """Add up the logarithms of each line without the largest ones, `n_dropped` at most, as far as they are positive."""
+    logs = np.sort(logs, axis=1)
+    first = max(logs.shape[1] - n_dropped, 0)
+    return np.asarray(logs[:, :first].sum(axis=1) + np.minimum(logs[:, first:], 0.0).sum(axis=1))
 
 
 def _cells(low: float, high: float, origin: float, width: float, most: int) -> Floats:

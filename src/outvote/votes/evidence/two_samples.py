@@ -203,6 +203,8 @@ def _difference_ends(
         rows = (a.rows.mirrored, b.rows) if sign > 0 else (a.rows, b.rows.mirrored)
         found, start = math.inf, -math.inf
         for pairs in pairs_of:
+            if found == -math.inf:  # nothing is ruled out, whatever the other scales say
+                break
             joint = Joint(*rows, pairs, (own.low, own.high), free, -sign)
             if beyond is not None and joint.least(-math.inf, sign * beyond) >= price:
                 continue  # far enough, and no need to know how far
