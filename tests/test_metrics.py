@@ -322,3 +322,109 @@ def test_losses_are_not_negative(name):
     assert found.interval.low == 0
     assert 0 <= found.estimate <= found.interval.high
     assert found.radius == max(found.estimate, found.interval.high - found.estimate)
+
+
+# --- odd arguments ---
+
+LABELS = np.array([0, 1] * 100)
+GAPS = np.where(np.arange(200) == 3, np.nan, LABELS)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("name", "true", "predicted"),
+    [
+        ("neg_mean_squared_error", LABELS * 1e308, np.zeros(200)),
+        ("neg_mean_absolute_error", LABELS * 1.5e308, -LABELS * 1.5e308),
+        ("neg_mean_absolute_percentage_error", LABELS * 1e308, np.full(200, -1e308)),
+        ("neg_mean_poisson_deviance", LABELS + 1.0, np.full(200, np.inf)),
+        ("neg_mean_squared_error", LABELS, GAPS),
+    ],
+)
+def test_losses_that_are_not_finite_are_told_by_target_and_prediction(name, true, predicted):
+    with pytest.raises(ValueError, match=r"y_true or y_pred has NaN or infinite values, or their loss .* row [0-3]: "):
+        metrics.SCORERS[name][0](true, predicted)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_loss_too_large_for_a_float_is_a_corrupt_row():
+    wild = np.where(np.arange(600) == 3, 1e200, Y)
+    found = metrics.robust_mean_squared_error(wild, SCORE, contamination=5, nan_policy="corrupt", rng=0)
+    assert 0.5 < found.estimate < 1.5
+
+
+@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "f1", "precision_macro", "roc_auc", "neg_log_loss"])
+@pytest.mark.parametrize(
+    ("true", "words"),
+    [
+        (GAPS, r"y_true has no label in 1 of 200 rows \(the first is row 3\)"),
+        (np.array(["a", None] * 100, dtype=object), "y_true has no label in 100 of 200 rows"),
+        (None, "y_true=None is a single label"),
+        ("abc", "y_true='abc' is a single label"),
+        (np.ma.array(LABELS, mask=LABELS == 1), "y_true is a masked array"),
+        (np.zeros((200, 2)), r"y_true has shape \(200, 2\)"),
+        ([[1], [1, 2]], "y_true is ragged"),
+        ([], "y_true is empty"),
+    ],
+)
+def test_every_row_has_one_label(name, true, words):
+    predicted = np.full(200, 0.5) if name in ("roc_auc", "neg_log_loss") else LABELS
+    with pytest.raises((TypeError, ValueError), match=words):
+        metrics.SCORERS[name][0](true, predicted)
+
+
+def test_labels_of_several_kinds_have_no_order():
+    mixed = np.array(["a", 1] * 100, dtype=object)
+    assert metrics.robust_accuracy(mixed, mixed).estimate == 1
+    for name in ("f1", "roc_auc"):
+        with pytest.raises(TypeError, match="labels of several kinds"):
+            metrics.SCORERS[name][0](mixed, mixed if name == "f1" else np.zeros(200))
+
+
+def test_missing_predictions_follow_the_nan_policy():
+    with pytest.raises(ValueError, match=r"y_pred has no label in 1 of 200 rows \(the first is row 3\)"):
+        metrics.robust_accuracy(LABELS, GAPS)
+    corrupt = metrics.robust_accuracy(LABELS, GAPS, nan_policy="corrupt")
+    omitted = metrics.robust_accuracy(LABELS, GAPS, nan_policy="omit")
+    assert corrupt.estimate > 0.98
+    assert omitted.interval == metrics.robust_accuracy(np.delete(LABELS, 3), np.delete(LABELS, 3)).interval
+
+
+@pytest.mark.parametrize("labels", [5, [], [1, 0], [0, 0]])
+def test_classes_are_given_sorted(labels):
+    with pytest.raises(ValueError, match="must be the classes, sorted and each once"):
+        metrics.robust_log_loss(LABELS, np.full(200, 0.5), labels=labels)
+
+
+def test_a_missing_probability_is_no_hit():
+    chances = np.full((200, 2), 0.5)
+    chances[:3] = np.nan
+    top = metrics.SCORERS["top_k_accuracy"][0]
+    with pytest.raises(ValueError, match="NaN or infinite values in 3 of 200 rows"):
+        top(LABELS, chances)
+    with pytest.raises(ValueError, match="y_proba must hold probabilities between 0 and 1"):
+        top(LABELS, chances + 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"zzz": 1}, r"robust_scorer\(\) has no argument 'zzz': it takes"),
+        ({"confidnce": 0.9}, "did you mean confidence"),
+        ({"rng": "x"}, "rng='x' must be an integer seed"),
+        ({"rng": -1}, "rng=-1 is negative"),
+        ({"confidence": "x"}, "confidence='x' must be a number"),
+        ({"nan_policy": "x"}, "nan_policy='x' must be one of"),
+        ({"metric": "top_k_accuracy", "k": 0}, "k=0 must be at least 1"),
+        ({"metric": np.subtract, "greater_is_better": "x"}, "greater_is_better='x' must be True or False"),
+    ],
+)
+def test_options_of_scorers_are_checked_at_once(options, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        metrics.robust_scorer(**{"metric": "accuracy", **options})
+
+
+@pytest.mark.parametrize("name", ["r2", "f1_macro", "neg_median_absolute_error"])
+def test_a_shared_confidence_is_named_as_it_was_given(name):
+    with pytest.raises(ValueError, match="confidence=2 must lie strictly between 0 and 1"):
+        metrics.SCORERS[name][0](LABELS, LABELS, confidence=2)

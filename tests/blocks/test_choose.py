@@ -203,7 +203,7 @@ def test_callable_mapping_is_named_in_the_plan():
 def test_unknown_methods_raise():
     with pytest.raises(ValueError, match=r"method='best' is not one of 'certified', .*'harmonic'.*, nor a callable α"):
         plan_blocks(100, 1, method="best")
-    with pytest.raises(ValueError, match="mapping=3 must be one of"):
+    with pytest.raises(ValueError, match="method=3 is neither"):
         plan_blocks(100, 1, method=3)
 
 
@@ -479,3 +479,16 @@ def test_contamination_may_be_a_share_a_count_or_one_per_sample():
 def test_invalid_arguments_raise(arguments, error, message):
     with pytest.raises(error, match=message):
         plan_blocks(**{"n_rows": 100, "contamination": 0, **arguments})
+
+
+@pytest.mark.parametrize("claim", [5, "a", [1], True, 2.0, np.array([1, 2])])
+@pytest.mark.parametrize("method", ["certified", "harmonic"])
+def test_claims_are_checked_for_every_method(method, claim):
+    with pytest.raises(ValueError, match=r"claim=.* is neither 1 nor 2"):
+        plan_blocks(1000, method=method, claim=claim)
+
+
+def test_a_plan_has_one_level():
+    assert plan_blocks(1000, delta=0.1) == plan_blocks(1000, confidence=0.9)
+    with pytest.raises(ValueError, match=r"give exactly one of confidence=0.9 and delta=0.05"):
+        plan_blocks(1000, confidence=0.9, delta=0.05)

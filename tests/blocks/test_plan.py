@@ -227,3 +227,25 @@ def test_majority_of_one_and_three_samples_against_every_placement():
     for blocks in [(3, 3, 3), (2, 4, 5), (4, 4, 4)]:
         for corrupt in itertools.product(range(2), repeat=3):
             assert majority(blocks, corrupt, "full") == majority_by_trying(blocks, corrupt, "full")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"n_blocks": 0}, "n_blocks=0 must be at least 1"),
+        ({"n_blocks": 2.5}, "n_blocks=2.5 must be an integer"),
+        ({"n_rows": "a"}, "n_rows='a' must be an integer"),
+        ({"n_corrupt": -1}, "n_corrupt=-1 must be at least 0"),
+        ({"remainder": "x"}, "remainder='x' must be one of 'drop', 'spread'"),
+    ],
+)
+def test_a_plan_refuses_wrong_numbers(wrong, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        BlockPlan(**{"n_rows": 10, "n_blocks": 2, "n_corrupt": 0, **wrong})
+
+
+def test_unknown_partitions_raise():
+    plan = BlockPlan(10, 2, 0)
+    for one in (plan, GridPlan((plan, plan), "full")):
+        with pytest.raises(ValueError, match="kind='x' must be one of 'random'"):
+            one.partition(kind="x")

@@ -97,3 +97,42 @@ def test_a_call_is_the_same_before_and_after_numba_is_loaded():
     with _numba.numpy_only():
         first = [numbers(ov.mean(x[:n])) for n in (50, 500, 5000)]
     assert [numbers(ov.mean(x[:n])) for n in (50, 500, 5000)] == first
+
+
+@pytest.mark.parametrize(
+    "learner", [ov.RobustRanker, ov.RobustAUCClassifier, ov.RobustRegressor, ov.RobustMetricLearner]
+)
+def test_small_fits_are_the_same_whatever_was_loaded(learner):
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(150, 3))
+    y = x[:, 0] + 0.3 * rng.normal(size=150)
+    y = y if learner in (ov.RobustRanker, ov.RobustRegressor) else (y > 0).astype(int)
+
+    def fitted():
+        model = learner(random_state=0, max_iter=30).fit(x, y)
+        return model.outlier_scores_.tolist(), model.row_losses_.tolist(), model._theta.tolist()
+
+    with _numba.numpy_only():
+        plain = fitted()
+    assert fitted() == plain
+
+
+def test_many_rows_load_numba_for_pairs():
+    """So a fit has the same last digits, whether numba was loaded before or not."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(2000, 2))
+    asked = []
+    with pytest.MonkeyPatch.context() as patch:
+        own = _numba.compiled
+        patch.setattr("outvote._numba.compiled", lambda seconds: asked.append(seconds) or own(seconds))
+        ov.RobustRanker(random_state=0, max_iter=2).fit(x, x[:, 0])
+    assert asked[0] == math.inf
+
+
+def test_e_values_are_the_same_with_and_without_numba():
+    rng = np.random.default_rng(6)
+    watch = ov.Monitor(claim="difference > 0").update(rng.normal(size=3000), arm="A")
+    watch.update(rng.normal(0.1, size=3000), arm="B")
+    with _numba.numpy_only():
+        plain = watch.e_value()
+    assert watch.e_value() == plain > 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -138,3 +140,13 @@ def test_corrupt_blocks_do_not_change_the_other_blocks(kernel, columns):
 def test_a_large_block_takes_less_memory_than_all_pairs(kernel):
     x = sample("normal", (1, 3000, 2))
     assert peak_of(lambda: kernel.aligned(x, x + 1)) < 3000 * 3000 * 8 / 5
+
+
+def test_a_kernel_with_a_bandwidth_can_be_pickled():
+    kernel, (x, y) = gaussian_mmd(2.0), np.random.default_rng(0).normal(size=(2, 3, 5))
+    for other in (pickle.loads(pickle.dumps(kernel)), copy.deepcopy(kernel)):
+        np.testing.assert_array_equal(other.aligned(x, y), kernel.aligned(x, y))
+        np.testing.assert_array_equal(other.grid(x, y), kernel.grid(x, y))
+        tuples = (x[0], x[1], y[0], y[1])
+        np.testing.assert_array_equal(other.function(*tuples), kernel.function(*tuples))
+        assert other.tensor_form.keywords == {"bandwidth": 2.0}

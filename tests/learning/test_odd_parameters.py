@@ -3,7 +3,9 @@
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import outvote as ov
 
@@ -77,3 +79,129 @@ def test_a_row_that_no_float_can_weigh_gives_a_fit_or_says_so(learner, n_blocks)
         except ov.learning.DivergenceError as error:
             said += "multiply them" in str(error)
     assert said
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("scaling", [True, False])
+@pytest.mark.parametrize("unit", [5e-324, 1e-310])
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_columns_without_an_inverse_are_refused(learner, unit, scaling):
+    with pytest.raises(ValueError, match=r"column 0 of X has no value above .*: multiply it by a number"):
+        learner(random_state=0, scaling=scaling).fit(X * unit, Y)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::outvote.learning.RobustnessWarning")
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_scale_without_an_inverse_is_not_divided_by(learner):
+    x = np.column_stack([X, X[:, 0] * 5e-324])
+    x[0, 2] = 1.0
+    learner(contamination=0.05, max_iter=3, random_state=0).fit(x, Y)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"loss": "x"}, "loss='x' is not one of"),
+        ({"loss": np.array([1, 2])}, r"loss=array\(\[1, 2\]\) is not one of"),
+        ({"callbacks": 5}, "callbacks=5 must be a sequence of functions"),
+        ({"callbacks": [5]}, r"callbacks=\[5\] must be a sequence of functions"),
+        ({"callbacks": print}, "callbacks=.*: put it into a list"),
+        ({"verbose": "x"}, "verbose='x' must be an integer"),
+        ({"verbose": -1}, "verbose=-1 must be at least 0"),
+        ({"algorithm": [1]}, r"algorithm=\[1\] is neither"),
+        ({"init": 5}, "init=5 must be .* finite coefficients of shape"),
+        ({"init": ["a", "b"]}, "init=.* must be .* finite coefficients of shape"),
+        ({"init": np.full((2, 2), np.nan)}, "(?s)init=.* must be .* finite coefficients of shape"),
+    ],
+)
+def test_odd_choices_are_refused(learner, given, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        learner(max_iter=2, random_state=0, **given).fit(X, Y)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_steps_are_counted(learner):
+    for n_steps in (0, -1, 1.5, "a"):
+        with pytest.raises((TypeError, ValueError), match=f"n_steps={n_steps!r} must be"):
+            learner(random_state=0).partial_fit(X, Y, n_steps=n_steps)
+
+
+ALL = [*LEARNERS, lambda **_: ov.RobustFit(DecisionTreeClassifier(), random_state=0)]
+
+
+@pytest.mark.filterwarnings("ignore::outvote.learning.RobustnessWarning")
+@pytest.mark.parametrize("learner", ALL)
+def test_masks_and_repeated_names_are_refused(learner):
+    masked = np.ma.array(X, mask=X > 1)
+    with pytest.raises(TypeError, match="X is a masked array"):
+        learner(random_state=0).fit(masked, Y)
+    with pytest.raises(TypeError, match="y is a masked array"):
+        learner(random_state=0).fit(X, np.ma.array(Y, mask=Y > 0))
+    with pytest.raises(ValueError, match="X has two columns of the same name, 'b'"):
+        learner(random_state=0).fit(pd.DataFrame(X, columns=["b", "b"]), Y)
+    model = learner(random_state=0).fit(X, Y)
+    with pytest.raises(TypeError, match="y is a masked array"):
+        model.certify(X, np.ma.array(Y, mask=Y > 0))
+    with pytest.raises(ValueError, match="y has 3 entries for 40 rows"):
+        model.certify(X, Y[:3])
+    with pytest.raises(TypeError, match="X is a masked array"):
+        (model.transform if hasattr(model, "transform") else model.predict)(masked)
+
+
+@pytest.mark.parametrize("learner", [ov.RobustClassifier, ov.RobustAUCClassifier, ov.RobustMetricLearner])
+def test_labels_of_several_kinds_are_refused(learner):
+    with pytest.raises(TypeError, match="y mixes labels of several kinds"):
+        learner(random_state=0).fit(X, np.array(["a", 1] * 20, dtype=object))
+    model = learner(max_iter=2, random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="y contains NaN"):
+        model.certify(X, np.where(np.arange(40) == 3, np.nan, Y))
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_pairs_are_checked():
+    pairs, alike = np.stack([X, X[::-1]], axis=1), np.where(Y, 1, -1)
+    learner = ov.RobustMetricLearner(max_iter=2, random_state=0)
+    with pytest.raises(ValueError, match=r"alike must hold \+1 or -1"):
+        learner.fit_pairs(pairs, ["a"] * 40)
+    with pytest.raises(TypeError, match="pairs is a masked array"):
+        learner.fit_pairs(np.ma.array(pairs, mask=pairs > 0), alike)
+    with pytest.raises(TypeError, match="scaling='x' must be True or False"):
+        ov.RobustMetricLearner(scaling="x").fit_pairs(pairs, alike)
+    with pytest.raises(ValueError, match="differ by more than the largest float"):
+        learner.fit_pairs(np.sign(pairs) * 1.7e308, alike)
+
+
+def test_the_order_of_scores_is_checked():
+    ranker = ov.RobustRanker(max_iter=2, random_state=0).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="y has 3 entries for 40 rows"):
+        ranker.score(X, Y[:3])
+    with pytest.raises(ValueError, match="groups has 1 entries for 40 rows"):
+        ranker.score(X, Y, groups=[1])
+    with pytest.raises(ValueError, match="no group holds two rows with different y"):
+        ranker.score(X, Y, groups=np.arange(40))
+    with pytest.raises(ValueError, match="scores or y has NaN"):
+        ov.learning.concordance(np.full(40, np.nan), Y)
+    with pytest.raises(ValueError, match="give one number per row"):
+        ov.learning.concordance(Y, Y[:3])
+
+
+def test_a_loss_of_ones_own_returns_numbers():
+    for loss, error in ((lambda t, p: ["x"] * 40, TypeError), (np.array([1, 2]), ValueError)):
+        with pytest.raises(error, match="loss"):
+            ov.RobustFit(DecisionTreeClassifier(), loss=loss, random_state=0).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_losses_of_held_out_rows():
+    for model in (ov.RobustRegressor(max_iter=2), ov.RobustFit(DecisionTreeRegressor())):
+        model.fit(X, X[:, 0])
+        with pytest.raises(ValueError, match="NaN or infinite values"):
+            model.certify(X, np.full(40, 1e200))
+        with pytest.raises(TypeError, match="y holds <U1 values"):
+            model.certify(X, ["a"] * 40)
+
+
+def test_divergence_is_an_error_of_value_and_of_arithmetic():
+    assert issubclass(ov.learning.DivergenceError, ValueError)
+    assert issubclass(ov.learning.DivergenceError, ArithmeticError)

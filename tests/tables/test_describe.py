@@ -97,3 +97,44 @@ def test_other_things_are_refused():
 def test_no_boolean_is_suspect():
     rare = np.random.default_rng(0).random(2000) < 0.03
     assert ov.describe(pd.DataFrame({"bought": rare}))["suspects"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("names", "texts"),
+    [([0, 1], ["0", "1"]), ([("a", 1), ("a", 2)], ["('a', 1)", "('a', 2)"]), ([None, "b"], ["nan", "b"]),
+     ([1.5, 2.5], ["1.5", "2.5"])],
+)  # fmt: skip
+def test_names_that_are_not_text_become_text(names, texts):
+    columns = np.random.default_rng(0).normal(size=(50, 2))
+    frame = pd.DataFrame(columns)
+    frame.columns = pd.Index(names, tupleize_cols=False) if names[0] is not None else pd.Index([np.nan, "b"])
+    found = ov.describe(frame)
+    assert found["column"].tolist() == texts
+    assert found["estimate"].tolist() == [ov.mean(column).estimate for column in columns.T]
+    assert list(frame.columns)[1] == names[1]
+
+
+def test_a_series_without_a_name_is_described():
+    values = np.random.default_rng(0).normal(size=50)
+    assert ov.describe(pd.Series(values))["estimate"].tolist() == [ov.mean(values).estimate]
+
+
+@pytest.mark.parametrize(
+    ("frame", "name"),
+    [
+        (pd.DataFrame(np.ones((9, 2)), columns=["b", "b"]), "'b'"),
+        (pd.DataFrame(np.ones((9, 2)), columns=[1, "1"]), "'1'"),
+        (pa.table([[1.0], [2.0]], names=["c", "c"]), "'c'"),
+    ],
+)
+def test_two_columns_of_the_same_name_are_refused(frame, name):
+    with pytest.raises(ValueError, match=rf"frame has two columns of the same name, {name}"):
+        ov.describe(frame)
+
+
+def test_wrong_arguments_are_refused_once_not_for_each_column():
+    frame = pd.DataFrame(rows())
+    with pytest.raises(ValueError, match="confidence=2 must lie strictly between 0 and 1"):
+        ov.describe(frame, confidence=2)
+    with pytest.raises(ValueError, match=r"contamination=\(1, 2\) has 2 amounts"):
+        ov.describe(frame, contamination=(1, 2))

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib
 import importlib.util
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -48,6 +49,18 @@ def numpy_only() -> Iterator[None]:
         yield
     finally:
         _numpy_only.reset(token)
+
+
+@contextlib.contextmanager
+def by_the_question(worth: bool) -> Iterator[None]:
+    """Load numba for a ``with`` block if it is worth it, else disable it there, whatever was loaded before.
+
+    For long loops in which rounding errors add up: their last digits then depend on the question alone.
+    """
+    with contextlib.nullcontext() if worth else numpy_only():
+        if worth:
+            compiled(math.inf)
+        yield
 
 
 @contextlib.contextmanager

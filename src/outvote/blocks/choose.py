@@ -15,7 +15,7 @@ from outvote.assumptions import one_assumption
 from outvote.blocks.partition import Remainder
 from outvote.blocks.plan import BlockPlan, Grid, GridPlan, Plan, majority
 from outvote.contamination import Amount, Contamination
-from outvote.data.arguments import check_choice, log_delta_of, log_failure, whole_per_sample
+from outvote.data.arguments import check_choice, is_whole, log_failure, whole_per_sample
 from outvote.data.text import count, listed
 from outvote.paper.mappings import MAPPINGS, alpha, block_count
 from outvote.votes import BlockVote, Layout, Terms, ballot, best_vote
@@ -30,7 +30,7 @@ _TUPLES = {1: "single rows", 2: "pairs", 3: "triples"}
 def plan_blocks(
     n_rows: int | Sequence[int],
     contamination: Contamination | Amount | Sequence[Amount] = 0.01,
-    confidence: float = 0.95,
+    confidence: float | None = None,
     assume: Any = None,
     degree: int | Sequence[int] = 1,
     vote: str = "median",
@@ -49,8 +49,8 @@ def plan_blocks(
         Rows in the sample (n), or in each sample.
     contamination : float, int, Contamination or tuple
         How many rows may be corrupt: a fraction, a count, or one for each sample.
-    confidence : float
-        Confidence (1 - δ) at which the answer must hold.
+    confidence : float, optional
+        Confidence (1 - δ) at which the answer must hold; 0.95 if neither it nor `delta` is given.
     assume : assumption or None
         What is known of the clean rows; finite variance if nothing is said.
     degree : int or tuple of int
@@ -88,14 +88,16 @@ def plan_blocks(
     The harmonic mapping takes ⌈α(ε)·n⌉ blocks, here α(0.02) = 0.07692.
     The clean blocks outvote up to 384 corrupt rows, at any position; 200 rows may be corrupt.
     """
-    rows = whole_per_sample("n_rows", n_rows, np.size(n_rows) or 1)
+    rows = whole_per_sample("n_rows", n_rows, len(np.atleast_1d(np.asarray(n_rows, dtype=object))) or 1)
     degrees = whole_per_sample("degree", degree, len(rows))
     check_choice("vote", vote, BlockVote)
     check_choice("grid", grid, Literal["full", "diagonal"])
     check_choice("remainder", remainder, Remainder)
+    if not is_whole(claim) or claim not in (1, 2):
+        raise ValueError(f"claim={claim!r} is neither 1 nor 2")
     allowed = Contamination.of(contamination)
     known = None if assume is None else one_assumption(assume)
-    log_delta = log_delta_of(confidence) if delta is None else log_failure(None, delta)
+    log_delta = log_failure(0.95 if confidence is None and delta is None else confidence, delta)
     terms = Terms(log_delta, allowed.adversary, assume=known, degrees=degrees)
     return make_plan(rows, allowed, terms, vote=vote, method=method, claim=claim, grid=grid, remainder=remainder)
 
@@ -186,6 +188,8 @@ class Choice:
 
 
 def _choose(need: Need, method: Method, claim: int) -> Choice:
+    if not isinstance(method, str) and not callable(method):
+        raise ValueError(f"method={method!r} is neither the name of a mapping nor a callable α(ε)")
     if method == "certified":
         return _certified(need)
     if need.vote not in ("median", "auto"):
@@ -271,8 +275,6 @@ def _standard(need: Need) -> Choice:
 
 def _mapped(need: Need, method: Method, claim: int) -> Choice:
     """Take as many blocks as a mapping of the paper asks for."""
-    if claim not in (1, 2):
-        raise ValueError(f"claim={claim!r} is neither 1 nor 2")
 
     def blocks(counts: tuple[int, ...]) -> tuple[int, ...]:
         return block_count(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from outvote.blocks.partition import Partition, PartitionKind, Remainder, Rng, draw, seed_of
+from outvote.data.arguments import check_choice, whole
 from outvote.data.text import count
 
 Grid = Literal["full", "diagonal", "separate"]
@@ -65,6 +66,11 @@ class BlockPlan:
     sizes: tuple[int, int] | None = None
     n_in_small_blocks: int = 0
     vote: str = "median"
+
+    def __post_init__(self) -> None:
+        for name, least in (("n_rows", 0), ("n_blocks", 1), ("n_corrupt", 0), ("degree", 1)):
+            whole(name, getattr(self, name), least)
+        check_choice("remainder", self.remainder, Remainder)
 
     @property
     def size_range(self) -> tuple[int, int]:
@@ -127,6 +133,7 @@ class BlockPlan:
         >>> len(blocks), len(blocks[0]), len(blocks.left_out)
         (27, 3, 19)
         """
+        check_choice("kind", kind, PartitionKind)
         return draw(kind, self.n_rows, self.n_blocks, seed_of(rng), remainder=self.remainder)
 
     def explain(self) -> str:
@@ -305,6 +312,7 @@ class GridPlan:
 
     def partition(self, rng: Rng = None, kind: PartitionKind = "random") -> tuple[Partition, ...]:
         """Assign the rows of each sample to its blocks, independently of the other samples."""
+        check_choice("kind", kind, PartitionKind)
         seed = seed_of(rng)
         return tuple(
             draw(kind, plan.n_rows, plan.n_blocks, seed, stream=s, remainder=plan.remainder)

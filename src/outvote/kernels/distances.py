@@ -41,15 +41,8 @@ def gaussian_mmd(bandwidth: float = 1.0) -> Kernel:
     mmd 0.20, between -0.17 and 0.54 (certified 95 %, allows for 2 and 2 corrupt rows)
     """
     width = checked_bandwidth(bandwidth)
-
-    def h(x: Stack, x2: Stack, y: Stack, y2: Stack) -> Values:
-        def k(u: Stack, v: Stack) -> Values:
-            return np.exp(-0.5 * (_row_norms(u - v) / width) ** 2)
-
-        return k(x, x2) + k(y, y2) - (k(x, y) + k(x, y2) + k(x2, y) + k(x2, y2)) / 2
-
     return Kernel(
-        h,
+        partial(_mmd_of_tuple, bandwidth=width),
         degrees=(2, 2),
         bounds=(-2.0, 2.0),
         vectorized=True,
@@ -135,6 +128,13 @@ def energy_grid(x: Stack, y: Stack) -> Values:
     if x.ndim == 3:
         return _two_sample_grid(x, y, np.sqrt, sign=-1.0)
     return np.stack([energy(np.broadcast_to(block, (len(y), len(block))), y) for block in x])
+
+
+def _mmd_of_tuple(x: Stack, x2: Stack, y: Stack, y2: Stack, bandwidth: float) -> Values:
+    def k(u: Stack, v: Stack) -> Values:
+        return np.exp(-0.5 * (_row_norms(u - v) / bandwidth) ** 2)
+
+    return k(x, x2) + k(y, y2) - (k(x, y) + k(x, y2) + k(x2, y) + k(x2, y2)) / 2
 
 
 def _energy_of_tuple(x: Stack, x2: Stack, y: Stack, y2: Stack) -> Values:

@@ -120,7 +120,7 @@ class Kernel:
             pass
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Send a named kernel by its name: its forms cannot be pickled, and are found by identity."""
+        """Send a named kernel by its name: some forms cannot be pickled, and the kernel is found by identity."""
         from outvote.kernels.registry import KERNELS, kernel_of
 
         return (kernel_of, (self.name,)) if KERNELS.get(self.name) is self else super().__reduce_ex__(protocol)
@@ -181,11 +181,11 @@ class Kernel:
 
 def torch_function(name: str, **options: Any) -> Callable[..., Any]:
     """Return a function of `outvote.torch.device.kernels`; the module, and torch, are imported on its first call."""
+    return partial(_on_tensors, name, **options)  # which can be pickled
 
-    def form(*stacks: Any) -> Any:
-        return getattr(importlib.import_module("outvote.torch.device.kernels"), name)(*stacks, **options)
 
-    return form
+def _on_tensors(name: str, *stacks: Any, **options: Any) -> Any:
+    return getattr(importlib.import_module("outvote.torch.device.kernels"), name)(*stacks, **options)
 
 
 def _check_bounds(bounds: Any) -> None:

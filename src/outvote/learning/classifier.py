@@ -12,13 +12,14 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from outvote.blocks.plan import BlockPlan
 from outvote.learning.arrays import Array
+from outvote.learning.checks import classes_in, one_label_each
 from outvote.learning.fit import Ballots, Fit, Task
 from outvote.learning.jury import trusted_classes
 from outvote.learning.labels import known_labels
 from outvote.learning.learner import HeldOutRisk, RobustLearner
 from outvote.learning.losses import Hinge, Logistic, MulticlassHinge, PointLoss, Softmax, loss_of
 from outvote.learning.losses.common import sigmoid, softmax
-from outvote.learning.n_blocks import plans_of
+from outvote.learning.n_blocks import is_auto, plans_of
 from outvote.learning.parameters import documented
 from outvote.learning.products import product
 from outvote.learning.robustness_warnings import warn_of_lost_class, warn_of_small_classes
@@ -27,7 +28,7 @@ from outvote.learning.voting import Cell
 
 
 def _has_probabilities(self: Any) -> bool:
-    if self.loss not in ("auto", "logistic"):
+    if not isinstance(self.loss, str) or self.loss not in ("auto", "logistic"):
         raise AttributeError(f"probabilities need loss='logistic', not {self.loss!r}")
     return True
 
@@ -107,10 +108,12 @@ class RobustClassifier(ClassifierMixin, RobustLearner):  # type: ignore[misc]
         x, y = self._check_rows(X, y, reset)
         check_classification_targets(y)
         if reset:
-            self.classes_ = np.unique(y if classes is None else classes)
+            self.classes_ = classes_in(*((y,) if classes is None else (np.asarray(classes), "classes")))[0]
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
-            raise ValueError(f"y holds {unknown[0]!r}, which is not one of the classes {self.classes_.tolist()}")
+            raise ValueError(
+                f"y holds {unknown.tolist()[0]!r}, which is not one of the classes {self.classes_.tolist()}"
+            )
         codes = np.searchsorted(self.classes_, y)
         targets, loss = self._targets_and_loss(codes)
         n_classes = len(self.classes_)
@@ -126,7 +129,7 @@ class RobustClassifier(ClassifierMixin, RobustLearner):  # type: ignore[misc]
         )
 
     def _targets_and_loss(self, codes: Array) -> tuple[Array, PointLoss]:
-        if self.blocks not in ("all", "class"):
+        if not isinstance(self.blocks, str) or self.blocks not in ("all", "class"):
             raise ValueError(f"blocks={self.blocks!r} is neither 'all' nor 'class'")
         if len(self.classes_) < 2:
             raise ValueError(
@@ -134,7 +137,7 @@ class RobustClassifier(ClassifierMixin, RobustLearner):  # type: ignore[misc]
             )
         two = len(self.classes_) == 2
         known = {"logistic": Logistic, "hinge": Hinge} if two else {"logistic": Softmax, "hinge": MulticlassHinge}
-        loss = loss_of("logistic" if self.loss == "auto" else self.loss, known, 1)
+        loss = loss_of("logistic" if is_auto(self.loss) else self.loss, known, 1)
         wanted = "signs" if two else "classes"
         if loss.targets != wanted:
             raise ValueError(f"loss={loss.name!r} takes {loss.targets}, but {len(self.classes_)} classes need {wanted}")
@@ -182,7 +185,7 @@ class RobustClassifier(ClassifierMixin, RobustLearner):  # type: ignore[misc]
             warn_of_small_classes(n_corrupt, task.targets, self.classes_, ". blocks='class' keeps it")
 
     def _held_out_risk(self, X: Any, y: Any, loss: str) -> HeldOutRisk:
-        y = known_labels(y, self.classes_, all_of_them=loss == "training")
+        y = known_labels(one_label_each(y, self._read(X)), self.classes_, all_of_them=loss == "training")
         if loss == "training":
             targets, trained = self._targets_and_loss(np.searchsorted(self.classes_, y))
             return HeldOutRisk((trained.value(self.decision_function(X), targets),))

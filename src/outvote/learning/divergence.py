@@ -12,7 +12,7 @@ from outvote.learning.arrays import Array
 _MOST_RISE = 2.0
 
 
-class DivergenceError(ArithmeticError):
+class DivergenceError(ArithmeticError, ValueError):
     """The descent went to infinity, or ended with more than twice the risk of its start: there is no fit.
 
     ``theta`` is the parameter where it ended, in the scaled columns, if it ended there.

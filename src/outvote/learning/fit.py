@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from outvote import _numba
 from outvote.learning.arrays import Array, Groups
 from outvote.learning.backend import backend_of
 from outvote.learning.descent import Descended, Descent, Settings
 from outvote.learning.divergence import DivergenceError, check_coefficients
 from outvote.learning.epoch_blocks import narrow
 from outvote.learning.finish import can_finish, finished
+from outvote.learning.losses import PairLoss
 from outvote.learning.n_blocks import corrupt_in_part, is_auto, plans_of
 from outvote.learning.outlier_scores import outlier_scores, row_losses
 from outvote.learning.problem import Problem
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 _REFIT_BLOCK = 64
 #: Rows that vote if a finish follows, and for each column: more would change little, and all are judged at the end.
 _MOST_VOTING, _FOR_EACH_COLUMN = 2048, 16
+#: From so many rows on losses of pairs take long enough for loading numba.
+_COMPILED = 2000
 #: Epochs over which the descent must make progress if a finish follows.
 _WINDOW = 20
 
@@ -121,7 +125,7 @@ class Fit:
         fit.descent = fit._descent(
             learner._theta_of(fit.design, *learner._user_parameters()) if warm else learner._start(fit),
             held_out=fit.held_out,
-            callbacks=learner.callbacks or (),
+            callbacks=learner._watchers(),
             verbose=learner.verbose,
         )
         return fit
@@ -143,12 +147,18 @@ class Fit:
 
     def run(self) -> None:
         """Fit the learner."""
-        found = self.descent.run()
-        refit, refitted = self.refit(found), None
-        if refit is not None:
-            with suppress(DivergenceError):
-                refitted = refit.run()
-        self.finish(found, refitted)
+        with self.computing():
+            found = self.descent.run()
+            refit, refitted = self.refit(found), None
+            if refit is not None:
+                with suppress(DivergenceError):
+                    refitted = refit.run()
+            self.finish(found, refitted)
+
+    def computing(self) -> AbstractContextManager[None]:
+        """Use compiled functions for losses of pairs of many rows; what was loaded before does not matter."""
+        pairs = isinstance(self.task.loss, PairLoss)
+        return _numba.by_the_question(pairs and len(self.task.x) >= _COMPILED)
 
     def refit(self, found: Descended) -> Descent | None:
         """Judge the rows; return the descent on those trusted, in blocks that all count, if no solver is better."""

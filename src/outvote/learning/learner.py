@@ -16,12 +16,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from outvote.assumptions.assumption import Bounded, Proportion
 from outvote.blocks.plan import BlockPlan
 from outvote.contamination import Contamination
-from outvote.data.arguments import check_flags, is_number, real
+from outvote.data.arguments import check_flags, is_number, real, whole
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.risk import certify_risk
 from outvote.kernels.kernel import Kernel
 from outvote.learning.arrays import Array
-from outvote.learning.descent import Settings
+from outvote.learning.checks import classes_in, refuse_input, refuse_tiny
+from outvote.learning.descent import Callback, Settings
 from outvote.learning.fit import Ballots, Fit, Task
 from outvote.learning.n_blocks import is_auto, plan_one_sample
 from outvote.learning.parameters import PRESETS
@@ -138,7 +139,8 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         RobustEstimate
             ``interval.high`` is the bound.
         """
-        if loss not in self._certified:
+        refuse_input(X, y)
+        if not isinstance(loss, str) or loss not in self._certified:
             raise ValueError(f"loss={loss!r} is neither {' nor '.join(map(repr, self._certified))}")
         samples, kernel, bounded = self._held_out_risk(X, y, loss)
         if bounded:
@@ -199,7 +201,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
 
     def _setting(self, name: str) -> Any:
         """Return a parameter, or what "auto" stands for."""
-        if self.algorithm not in PRESETS:
+        if not isinstance(self.algorithm, str) or self.algorithm not in PRESETS:
             raise ValueError(f"algorithm={self.algorithm!r} is neither 'robust' nor 'paper'")
         value = getattr(self, name)
         if not is_auto(value):
@@ -219,6 +221,8 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"{name}={value!r} must be a finite number of at least 0")
         if not (is_number(self.validation_fraction) and 0 < self.validation_fraction < 1):
             raise ValueError(f"validation_fraction={self.validation_fraction!r} must lie strictly between 0 and 1")
+        if not isinstance(self.verbose, (bool, np.bool_)):
+            whole("verbose", self.verbose)
         middle = self._setting("middle")
         if middle is not None and not (is_number(middle) and 0 <= middle <= 1):
             raise ValueError(f"middle={middle!r} must be 'auto' or a share in [0, 1]")
@@ -264,22 +268,46 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
                     drawn[-1] = 0.0
                 return zero if zero.any() else drawn
             raise ValueError(f"init={init!r} is neither 'auto', 'zero', 'normal' nor an array of coefficients")
-        given = np.asarray(init, dtype=np.float64).reshape(zero.shape[0] - design.intercept, *zero.shape[1:])
-        return self._theta_of(design, given, 0.0)
+        shape = (zero.shape[0] - design.intercept, *zero.shape[1:])
+        try:
+            given = np.asarray(init, dtype=np.float64)
+        except (TypeError, ValueError):
+            given = np.empty(0)
+        if given.size != math.prod(shape) or not np.isfinite(given).all():
+            raise ValueError(f"init={init!r} must be 'auto', 'zero', 'normal' or finite coefficients of shape {shape}")
+        return self._theta_of(design, given.reshape(shape), 0.0)
 
     def _fit_further(self, task: Task, n_steps: int) -> Self:
-        fit = Fit.further(self, task, n_steps)
-        fit.finish(fit.descent.run())
+        fit = Fit.further(self, task, whole("n_steps", n_steps, 1))
+        with fit.computing():
+            fit.finish(fit.descent.run())
         return self
 
     def _check_rows(self, X: Any, y: Any, reset: bool, **checks: Any) -> tuple[Array, Array]:
+        self._check_flags()
+        refuse_input(X, y)
+        x, y = validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32], **checks)
+        refuse_tiny(x)
+        if y.dtype == object:
+            classes_in(y)  # refuses labels that have no order
+        return x, y
+
+    def _check_flags(self) -> None:
         chosen = {name: getattr(self, name) for name in ("scaling", "average", "finish")}
         plain = {name: getattr(self, name, True) for name in ("fit_intercept", "early_stopping", "warm_start")}
         check_flags(**plain, **{name: value for name, value in chosen.items() if not is_auto(value)})
-        return validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32], **checks)
+
+    def _watchers(self) -> tuple[Callback, ...]:
+        """Return the callbacks, checked."""
+        given = () if self.callbacks is None else self.callbacks
+        if not np.iterable(given) or not all(map(callable, given)):
+            hint = ": put it into a list" if callable(given) else ""
+            raise TypeError(f"callbacks={given!r} must be a sequence of functions of an outvote.learning.State{hint}")
+        return tuple(given)
 
     def _read(self, X: Any) -> Array:
         check_is_fitted(self)
+        refuse_input(X)
         return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 from outvote.blocks.plan import BlockPlan
 from outvote.kernels.kernel import Kernel
 from outvote.learning.arrays import Array
+from outvote.learning.checks import classes_in, one_label_each, refuse_masks, refuse_tiny
 from outvote.learning.fit import Fit, Task
 from outvote.learning.learner import HeldOutRisk, RobustLearner
-from outvote.learning.losses import DistanceHinge, MetricHinge
+from outvote.learning.losses import DistanceHinge, MetricHinge, loss_of
 from outvote.learning.losses.common import square_norm
-from outvote.learning.n_blocks import is_auto
 from outvote.learning.parameters import documented
 from outvote.learning.products import product
 from outvote.learning.robustness_warnings import warn_of_small_classes
@@ -73,16 +73,25 @@ class RobustMetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rob
         RobustMetricLearner
             Itself.
         """
-        both = check_array(pairs, allow_nd=True, dtype=np.float64)
+        refuse_masks(pairs=pairs, alike=alike)
+        self._check_flags()
+        with np.errstate(over="ignore", invalid="ignore"):
+            both = check_array(pairs, allow_nd=True, dtype=np.float64)
         if both.ndim != 3 or both.shape[1] != 2:
             raise ValueError(f"pairs has shape {both.shape}, but (n_pairs, 2, n_features) is needed")
-        signs = column_or_1d(alike).astype(np.float64)
+        signs = column_or_1d(alike)
         if len(signs) != len(both) or not np.isin(signs, (-1, 1)).all():
             raise ValueError("alike must hold +1 or -1 for each pair")
+        signs = signs.astype(np.float64)
         if np.ptp(signs) == 0:
             raise ValueError(f"alike is constant ({signs[0]:g}): there is nothing to tell apart")
-        x = validate_data(self, both[:, 0], dtype=[np.float64, np.float32])
-        Fit.of(self, Task(x - both[:, 1], signs, DistanceHinge(), centred=False)).run()
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = validate_data(self, both[:, 0], dtype=[np.float64, np.float32])
+            gaps = x - both[:, 1]
+        if not np.isfinite(gaps).all():
+            raise ValueError("pairs holds rows that differ by more than the largest float: divide all by 10")
+        refuse_tiny(gaps, "pairs[:, 0] - pairs[:, 1]")
+        Fit.of(self, Task(gaps, signs, DistanceHinge(), centred=False)).run()
         return self
 
     def transform(self, X: Any) -> Array:
@@ -98,6 +107,7 @@ class RobustMetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rob
     def pair_distance(self, pairs: Any) -> Array:
         """Return the learnt distance of each pair, for pairs of shape (n_pairs, 2, n_features)."""
         check_is_fitted(self)
+        refuse_masks(pairs=pairs)
         both = check_array(pairs, allow_nd=True, dtype=np.float64)
         if both.ndim != 3 or both.shape[1:] != (2, self.n_features_in_):
             raise ValueError(f"pairs has shape {both.shape}, but (n_pairs, 2, {self.n_features_in_}) is needed")
@@ -106,14 +116,15 @@ class RobustMetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rob
     def _task(self, X: Any, y: Any, reset: bool = True) -> Task:
         x, y = self._check_rows(X, y, reset, ensure_min_samples=2)
         check_classification_targets(y)
-        self._classes, codes = np.unique(y, return_inverse=True)
+        self._classes, codes = classes_in(y)
         if len(self._classes) < 2:
             raise ValueError(f"y has one class only ({self._classes[0]!r}): there is nothing to tell apart")
-        return Task(x, codes, MetricHinge() if is_auto(self.loss) else self.loss)
+        return Task(x, codes, loss_of(self.loss, {"auto": MetricHinge}, 2))
 
     def _held_out_risk(self, X: Any, y: Any, loss: str) -> HeldOutRisk:
-        codes = np.unique(column_or_1d(y), return_inverse=True)[1]
-        rows = np.column_stack([self.transform(X), codes])
+        points = self.transform(X)
+        codes = np.unique(one_label_each(y, points), return_inverse=True)[1]
+        rows = np.column_stack([points, codes])
 
         def margins(a: Array, b: Array) -> Array:
             return np.where(a[..., -1] == b[..., -1], 1.0, -1.0) * (square_norm(a[..., :-1] - b[..., :-1]) - 2)

@@ -13,11 +13,12 @@ from sklearn.utils.validation import column_or_1d
 from outvote.kernels.kendall import kendall
 from outvote.kernels.kernel import Kernel
 from outvote.learning.arrays import Array
+from outvote.learning.checks import classes_in, one_label_each, refuse_masks
 from outvote.learning.divergence import check_coefficients
 from outvote.learning.fit import Fit, Task
 from outvote.learning.learner import HeldOutRisk, RobustLearner
 from outvote.learning.losses import PAIR_LOSSES, loss_of
-from outvote.learning.n_blocks import plan_two_samples
+from outvote.learning.n_blocks import is_auto, plan_two_samples
 from outvote.learning.parameters import documented
 from outvote.learning.products import product
 from outvote.learning.scaling import ScaledRows
@@ -28,7 +29,7 @@ class _LinearScore(RobustLearner):
     """A learner of pairs whose fit is one linear score."""
 
     def _pair_loss(self) -> Any:
-        return loss_of("logistic" if self.loss == "auto" else self.loss, PAIR_LOSSES, 2)
+        return loss_of("logistic" if is_auto(self.loss) else self.loss, PAIR_LOSSES, 2)
 
     def _set_parameters(self, design: ScaledRows, targets: Array) -> None:
         self.coef_, intercept = design.to_user(self._theta)
@@ -85,12 +86,16 @@ class RobustRanker(_LinearScore):
 
     def score(self, X: Any, y: Any, groups: Any = None) -> float:
         """Return the concordance: the share of pairs with different y in the right order, ties counted half."""
-        scores, y = self.predict(X), column_or_1d(y)
+        scores = self.predict(X)
+        refuse_masks(y=y, groups=groups)
+        y = one_label_each(y, scores)
         if groups is None:
             return concordance(scores, y)
-        codes = np.unique(column_or_1d(groups), return_inverse=True)[1]
+        codes = classes_in(one_label_each(groups, scores, "groups"), "groups")[1]
         parts = [(codes == code) for code in range(codes.max() + 1)]
         parts = [part for part in parts if np.ptp(y[part]) > 0]
+        if not parts:
+            raise ValueError("no group holds two rows with different y: no pair has an order")
         weights = [_untied(y[part]) for part in parts]
         return float(np.average([concordance(scores[part], y[part]) for part in parts], weights=weights))
 
@@ -101,15 +106,17 @@ class RobustRanker(_LinearScore):
             raise ValueError(f"y is constant ({y[0]:g}): there is nothing to rank")
         codes = None
         if groups is not None:
-            codes = np.unique(column_or_1d(groups), return_inverse=True)[1]
-            if len(codes) != len(y):
-                raise ValueError(f"groups has {len(codes)} entries for {len(y)} rows")
+            refuse_masks(groups=groups)
+            codes = classes_in(one_label_each(groups, x, "groups"), "groups")[1]
             if not _has_pair(codes, y):
                 raise ValueError("no group holds two rows with different y: there is nothing to rank inside groups")
         return Task(x, y, self._pair_loss(), groups=codes)
 
     def _held_out_risk(self, X: Any, y: Any, loss: str) -> HeldOutRisk:
-        rows = np.column_stack([self.predict(X), column_or_1d(y)])
+        scores, y = self.predict(X), column_or_1d(y)
+        if len(y) != len(scores):
+            raise ValueError(f"y has {len(y)} entries for {len(scores)} rows")
+        rows = np.column_stack([scores, y])
         if loss == "training":
             value = self._pair_loss().value
             return HeldOutRisk(
@@ -180,13 +187,15 @@ class RobustAUCClassifier(ClassifierMixin, _LinearScore):  # type: ignore[misc]
 
     def auc(self, X: Any, y: Any) -> float:
         """Return the area under the ROC curve."""
-        return float(roc_auc_score(column_or_1d(y) == self.classes_[1], self.decision_function(X)))
+        scores = self.decision_function(X)
+        refuse_masks(y=y)
+        return float(roc_auc_score(one_label_each(y, scores) == self.classes_[1], scores))
 
     def _task(self, X: Any, y: Any, reset: bool = True, classes: Any = None) -> Task:
         x, y = self._check_rows(X, y, reset, ensure_min_samples=2)
         known = np.unique(classes) if classes is not None else None if reset else self.classes_
         check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_, codes = classes_in(y)
         if len(self.classes_) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass: "
@@ -213,7 +222,8 @@ class RobustAUCClassifier(ClassifierMixin, _LinearScore):  # type: ignore[misc]
         self.intercept_ -= _balanced_threshold(scores[targets == 0], scores[targets == 1])
 
     def _held_out_risk(self, X: Any, y: Any, loss: str) -> HeldOutRisk:
-        scores, positive = self.decision_function(X), column_or_1d(y) == self.classes_[1]
+        scores = self.decision_function(X)
+        positive = one_label_each(y, scores) == self.classes_[1]
         samples = scores[~positive], scores[positive]
         if loss == "training":
             value = self._pair_loss().value
@@ -239,7 +249,11 @@ def concordance(scores: Array, y: Array) -> float:
     >>> concordance(np.array([1.0, 3.0, 2.0]), np.array([0, 1, 2]))
     0.6666666666666666
     """
-    y = np.asarray(y, dtype=np.float64)
+    scores, y = np.asarray(scores, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if scores.ndim != 1 or scores.shape != y.shape:
+        raise ValueError(f"scores and y have shapes {scores.shape} and {y.shape}: give one number per row")
+    if np.isnan(scores).any() or np.isnan(y).any():
+        raise ValueError("scores or y has NaN, which has no order: leave such rows out")
     untied = _untied(y)
     if not untied:
         raise ValueError("y is constant: no pair has an order")

@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import column_or_1d
 
 from outvote.estimate.result import RobustEstimate
 from outvote.learning.arrays import Array
+from outvote.learning.checks import residual_losses
 from outvote.learning.fit import Ballots, Task
 from outvote.learning.learner import HeldOutRisk, RobustLearner
 from outvote.learning.losses import Absolute, Huber, Squared, loss_of
+from outvote.learning.n_blocks import is_auto
 from outvote.learning.parameters import documented
 from outvote.learning.products import product
 from outvote.learning.scaling import ScaledRows, robust_centre_and_scale
@@ -80,8 +81,7 @@ class RobustRegressor(RegressorMixin, RobustLearner):  # type: ignore[misc]
         return super().certify(X, y, contamination, confidence, loss=loss, **options)
 
     def _held_out_risk(self, X: Any, y: Any, loss: str) -> HeldOutRisk:
-        gap = np.abs(np.asarray(self.predict(X), dtype=np.float64) - column_or_1d(y))
-        return HeldOutRisk((gap**2 if loss == "squared" else gap,))
+        return HeldOutRisk((residual_losses(self.predict(X), y, squared=loss == "squared"),))
 
     def _task(self, X: Any, y: Any, reset: bool = True) -> Task:
         x, y = self._check_rows(X, y, reset, y_numeric=True, ensure_min_samples=2)
@@ -89,7 +89,7 @@ class RobustRegressor(RegressorMixin, RobustLearner):  # type: ignore[misc]
         if reset:
             self._scale_targets(y)
         known = {"squared": Squared, "absolute": Absolute, "huber": Huber}
-        loss = loss_of("squared" if self.loss == "auto" else self.loss, known, 1)
+        loss = loss_of("squared" if is_auto(self.loss) else self.loss, known, 1)
         targets = (y - self._y_centre) / self._y_scale
         return Task(x, targets, loss, intercept=self.fit_intercept, centred=self.fit_intercept)
 

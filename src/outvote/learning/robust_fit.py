@@ -20,8 +20,10 @@ from outvote.contamination import Contamination
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.risk import certify_risk
 from outvote.learning.arrays import Array
+from outvote.learning.checks import classes_in, one_label_each, refuse_input, refuse_masks, residual_losses
 from outvote.learning.jury import own_losses, worst_in_classes
 from outvote.learning.labels import known_labels
+from outvote.learning.n_blocks import is_auto
 from outvote.learning.robustness_warnings import warn_of_lost_class
 from outvote.learning.trust import FEWEST, TOO_FAR, contradicted_losses, far_scores, worst
 
@@ -141,31 +143,31 @@ class RobustFit(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     @available_if(_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any, **params: Any) -> Array:
         """Return the predictions of the model."""
-        check_is_fitted(self)
+        self._check_ready(X)
         return self.estimator_.predict(X, **self._routed("predict", params))
 
     @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, **params: Any) -> Array:
         """Return the probabilities of the classes."""
-        check_is_fitted(self)
+        self._check_ready(X)
         return self.estimator_.predict_proba(X, **self._routed("predict_proba", params))
 
     @available_if(_has("predict_log_proba"))  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any, **params: Any) -> Array:
         """Return the logarithms of the probabilities of the classes."""
-        check_is_fitted(self)
+        self._check_ready(X)
         return self.estimator_.predict_log_proba(X, **self._routed("predict_log_proba", params))
 
     @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any, **params: Any) -> Array:
         """Return the scores of the model."""
-        check_is_fitted(self)
+        self._check_ready(X)
         return self.estimator_.decision_function(X, **self._routed("decision_function", params))
 
     @available_if(_has("score"))  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any, **params: Any) -> float:
         """Return the model's own score: accuracy, or R²."""
-        check_is_fitted(self)
+        self._check_ready(X, y)
         return float(self.estimator_.score(X, y, **self._routed("score", params)))
 
     def certify(
@@ -176,12 +178,14 @@ class RobustFit(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         For a classifier the share of wrong labels, certified; for a regressor the mean squared residual, for which you
         state an `assume`. `contamination` is as for the fit by default; options are those of `outvote.certify_risk`.
         """
+        refuse_input(X, y)
         predicted = self.predict(X)
-        y = known_labels(y, self.classes_) if is_classifier(self) else column_or_1d(y)
         allowed = self.contamination if contamination is None else contamination
-        losses = predicted != y if is_classifier(self) else (np.asarray(predicted, dtype=np.float64) - y) ** 2
         if is_classifier(self):
+            losses = predicted != known_labels(one_label_each(y, predicted), self.classes_)
             options.setdefault("assume", Proportion())
+        else:
+            losses = residual_losses(predicted, y, squared=True)
         return certify_risk(losses, contamination=allowed, confidence=confidence, **options)
 
     def get_metadata_routing(self) -> Any:
@@ -190,6 +194,10 @@ class RobustFit(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         for method in ("fit", "predict", "predict_proba", "predict_log_proba", "decision_function", "score"):
             mapping.add(caller=method, callee=method)
         return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
+
+    def _check_ready(self, X: Any, y: Any = None) -> None:
+        check_is_fitted(self)
+        refuse_masks(X=X, y=y)
 
     def _routed(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         if not params or not get_config()["enable_metadata_routing"]:
@@ -200,10 +208,11 @@ class RobustFit(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """Check X and y; return them, and the targets: class numbers, or numbers. Frames are checked by the model."""
         if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict"):
             raise TypeError(f"estimator={self.estimator!r} must be a classifier or regressor with fit and predict")
-        if not callable(self.loss) and self.loss != "auto":
+        if not callable(self.loss) and not is_auto(self.loss):
             raise ValueError(f"loss={self.loss!r} is neither 'auto' nor a function of (y_true, y_pred)")
         if y is None:
             raise ValueError("RobustFit requires y to be passed, but the target y is None")
+        refuse_input(X, y)
         tags = get_tags(self).input_tags
         if hasattr(X, "iloc") or hasattr(X, "__dataframe__") or not tags.two_d_array:
             validate_data(self, X, skip_check_array=True)
@@ -215,9 +224,12 @@ class RobustFit(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if _num_samples(X) != len(y):
             raise ValueError(f"X has {_num_samples(X)} rows, but y has {len(y)}: inconsistent numbers of samples")
         if not is_classifier(self.estimator):
-            return X, y, np.asarray(y, dtype=np.float64)
+            try:
+                return X, y, np.asarray(y, dtype=np.float64)
+            except ValueError:
+                raise TypeError(f"y holds {y.dtype} values, but a regressor needs numbers") from None
+        self.classes_, codes = classes_in(y)
         check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"Classifier can't train when only one class is present: y holds {self.classes_.tolist()}")
         return X, y, codes
@@ -312,11 +324,14 @@ class _Trial:
         """Return the losses of the rows, and which are contradicted, by one deal of folds."""
         every = np.arange(len(self.targets))
         if callable(self.own.loss):
-            losses = np.asarray(self.own.loss(self.labels, outcome), dtype=np.float64)
+            losses = np.asarray(self.own.loss(self.labels, outcome))
             if losses.shape != self.targets.shape:
                 raise ValueError(
                     f"loss returned shape {losses.shape} for {len(every)} rows: return one number for each"
                 )
+            if losses.dtype.kind not in "biuf":
+                raise TypeError(f"loss returned {losses.dtype} values: return one number for each row")
+            losses = losses.astype(np.float64)
             return losses, contradicted_losses(losses, self.n_corrupt)
         if not self._n_classes:
             losses = np.abs(outcome - self.targets)
@@ -351,8 +366,9 @@ class _Trial:
             return none
         rest = ~out & ~wrong
         after, again = self._contradicted(self._deals(rest, 1)[0])
-        if np.square(after[rest]).mean() > (1 - _GAIN) * np.square(losses[rest]).mean():
-            return none
+        with np.errstate(over="ignore"):
+            if np.square(after[rest]).mean() > (1 - _GAIN) * np.square(losses[rest]).mean():
+                return none
         return worst(after, again & ~out, left)
 
 

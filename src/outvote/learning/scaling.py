@@ -9,6 +9,8 @@ import numpy as np
 from outvote import _numba
 from outvote.learning.arrays import Array, slices
 
+#: The smallest number that has an inverse, and all its digits.
+SMALLEST = float(np.finfo(np.float64).tiny)
 #: Rows, or numbers, centred at once.
 _CHUNK = 2**16
 #: Up to this many columns a plain loop over the rows is faster than BLAS.
@@ -40,10 +42,10 @@ def robust_centre_and_scale(values: Array, n_corrupt: int) -> tuple[float, float
     kept = column[n_corrupt : len(column) - n_corrupt]
     low, middle, high = np.quantile(column, [0.25, 0.5, 0.75])
     scale = max(1.4826 * float(np.median(np.abs(column - middle))), float(high - low) / 1.349)
-    scale = scale or float(kept.std())
+    scale = scale if scale >= SMALLEST else float(kept.std())
     with np.errstate(over="ignore"):
-        scale = scale or float(column.std())
-    return float(kept.mean()), scale if np.isfinite(scale) and scale > 0 else 1.0
+        scale = scale if scale >= SMALLEST else float(column.std())
+    return float(kept.mean()), scale if np.isfinite(scale) and scale >= SMALLEST else 1.0
 
 
 class ScaledRows:

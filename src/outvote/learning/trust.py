@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from outvote.learning.arrays import Array, slices
+from outvote.learning.scaling import SMALLEST
 
 #: A row is far out if a value, or the length of the row, is this many times what clean rows reach.
 FAR = 3.2, 1.6
@@ -137,7 +138,7 @@ def _sizes(x: Array) -> Array:
     with np.errstate(all="ignore"):
         few = np.where(np.isfinite(few), few, 0.0)
         middle, largest = np.median(few, axis=0), few.max(axis=0)
-    return np.where(middle > 0, middle, np.where(largest > 0, largest, 1.0))
+    return np.where(middle >= SMALLEST, middle, np.where(largest >= SMALLEST, largest, 1.0))
 
 
 def far_scores(x: Array, targets: Array, rows: Array, n_corrupt: int) -> Array:
@@ -254,7 +255,7 @@ def standardised(x: Array, centred: bool = True) -> tuple[Array, Array]:
         if odd.any():  # constant, or with squares that a float does not hold
             unit = np.maximum(np.abs(x[:, odd]).max(axis=0), np.finfo(np.float64).tiny)
             centre[odd], scale[odd] = (moment * unit for moment in _moments(x[:, odd] / unit, centred))
-    usable = np.isfinite(scale) & (scale > 0) & np.isfinite(centre)
+    usable = np.isfinite(scale) & (scale >= SMALLEST) & np.isfinite(centre)
     return np.where(usable, centre, 0.0), np.where(usable, scale, 1.0)
 
 

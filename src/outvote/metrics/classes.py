@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from outvote.assumptions.assumption import Bounded, Proportion
 from outvote.contamination import Contamination
+from outvote.data.arguments import whole
 from outvote.data.rows import read
 from outvote.estimate.mean import mean
 from outvote.estimate.result import RobustEstimate
 from outvote.metrics.joined import joined, split
+from outvote.metrics.labels import classes_of, distinct, labels_in
 from outvote.metrics.rows import labels_of, named, robust_auc
 
 Array = NDArray[Any]
@@ -55,7 +57,7 @@ def of_positives(name: str) -> Callable[..., RobustEstimate]:
 
     def metric(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimate:
         true, predicted = labels_of(y_true, y_pred)
-        classes = np.unique([true, predicted])
+        classes = distinct(np.concatenate([true, predicted]), "y_true and y_pred")
         if len(classes) > 2:
             raise ValueError(f"{name} is for two classes, but there are {len(classes)}: take {name}_macro")
         return _share(name, true == classes[-1], predicted == classes[-1], classes[-1], _counted(true, options))
@@ -68,7 +70,7 @@ def of_each_class(name: str) -> Callable[..., RobustEstimate]:
 
     def metric(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimate:
         true, predicted = labels_of(y_true, y_pred)
-        classes = np.unique(true)
+        classes = distinct(true, "y_true")
         each = _counted(true, split(options, len(classes)))
         return _mean(f"{name}, mean of classes", [_share(name, true == c, predicted == c, c, each) for c in classes])
 
@@ -82,9 +84,11 @@ def balanced_accuracy(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimat
 
 def top_k_accuracy(y_true: Any, y_proba: Any, *, labels: Any = None, k: int = 2, **options: Any) -> RobustEstimate:
     """Estimate the share of clean rows whose class is among the `k` most likely."""
+    most = whole("k", k, 1)
     places, chances = _chances(y_true, y_proba, labels)
-    own = chances[np.arange(len(places)), places]
-    hit = (chances > own[:, None]).sum(axis=1) < k
+    own, gaps = chances[np.arange(len(places)), places], np.isnan(chances).any(axis=1)
+    hit = (chances > own[:, None]).sum(axis=1) < most
+    hit = np.where(gaps, np.nan, hit) if gaps.any() else hit
     return named(f"top {k} accuracy", mean(hit, **{"assume": Proportion(), **options}))
 
 
@@ -163,13 +167,17 @@ def _for_auc(options: dict[str, Any]) -> dict[str, Any]:
 
 def _chances(y_true: Any, y_proba: Any, labels: Any) -> tuple[Array, Array]:
     """Return the number of each row's class, and the probabilities of the classes."""
-    true, chances = np.asarray(y_true).reshape(-1), read(y_proba, "y_proba").values.astype(np.float64)
-    classes = np.unique(true) if labels is None else np.asarray(labels)
+    true, chances = labels_in(y_true, "y_true"), read(y_proba, "y_proba").values.astype(np.float64)
+    classes = classes_of(true, labels)
     if chances.shape != (len(true), len(classes)):
         raise ValueError(
             f"y_proba has shape {chances.shape}, but there are {len(true)} rows and {len(classes)} classes"
         )
+    if ((chances < 0) | (chances > 1)).any():
+        raise ValueError("y_proba must hold probabilities between 0 and 1")
     places = np.searchsorted(classes, true).clip(max=len(classes) - 1)
     if (classes[places] != true).any():
-        raise ValueError(f"y_true has the class {true[classes[places] != true][0]!r}, which the model does not know")
+        raise ValueError(
+            f"y_true has the class {true[classes[places] != true].tolist()[0]!r}, which the model does not know"
+        )
     return places, chances

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from outvote.certificate.document import weakest
+from outvote.data.arguments import log_delta_of
 from outvote.estimate.result import Interval, RobustEstimate
 
 
@@ -21,7 +22,9 @@ def split(options: dict[str, Any], n_parts: int) -> dict[str, Any]:
     >>> split({"confidence": 0.9}, 2)
     {'confidence': 0.95}
     """
-    return {**options, "confidence": 1 - (1 - options.get("confidence", 0.95)) / n_parts}
+    confidence = options.get("confidence", 0.95)
+    log_delta_of(confidence)  # refuses a wrong one by its own value
+    return {**options, "confidence": 1 - (1 - confidence) / n_parts}
 
 
 def joined(

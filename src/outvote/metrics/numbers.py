@@ -7,12 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from outvote.estimate.mean import mean
+from outvote.data.missing import check_rows
 from outvote.estimate.quantile import quantile
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.u_statistic import u_statistic
 from outvote.metrics.joined import joined, split
-from outvote.metrics.rows import Floats, alike, loss_named, named, robust_mean_absolute_error, robust_mean_squared_error
+from outvote.metrics.options import check_options
+from outvote.metrics.rows import (
+    Floats,
+    alike,
+    loss_named,
+    mean_loss,
+    named,
+    robust_mean_absolute_error,
+    robust_mean_squared_error,
+)
 
 #: Percentages are of at least this much, as in scikit-learn.
 _SMALLEST = float(np.finfo(np.float64).eps)
@@ -26,22 +35,28 @@ def root_mean_squared_error(y_true: Any, y_pred: Any, **options: Any) -> RobustE
 
 def median_absolute_error(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimate:
     """Estimate the median of the absolute errors of clean rows; nothing is assumed of them."""
+    check_options("median_absolute_error", options)
     true, predicted = alike(y_true, y_pred)
     known = {name: options[name] for name in ("contamination", "confidence", "nan_policy") if name in options}
-    return named("median absolute error", quantile(np.abs(predicted - true), 0.5, **known))
+    with np.errstate(over="ignore", invalid="ignore"):
+        losses = np.abs(predicted - true)
+    return named("median absolute error", quantile(losses, 0.5, **known))
 
 
 def mean_absolute_percentage_error(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimate:
     """Estimate the mean of |error|/|target| on clean rows."""
     true, predicted = alike(y_true, y_pred)
-    shares = np.abs(predicted - true) / np.maximum(np.abs(true), _SMALLEST)
-    return loss_named("mean absolute percentage error", mean(shares, **options))
+    with np.errstate(over="ignore", invalid="ignore"):
+        shares = np.abs(predicted - true) / np.maximum(np.abs(true), _SMALLEST)
+    return loss_named("mean absolute percentage error", mean_loss(shares, true, predicted, options))
 
 
 def mean_squared_log_error(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimate:
     """Estimate the mean squared error of log(1 + y) on clean rows."""
     true, predicted = _above(y_true, y_pred, -1.0)
-    return loss_named("mean squared log error", mean((np.log1p(predicted) - np.log1p(true)) ** 2, **options))
+    with np.errstate(invalid="ignore"):
+        losses = (np.log1p(predicted) - np.log1p(true)) ** 2
+    return loss_named("mean squared log error", mean_loss(losses, true, predicted, options))
 
 
 def root_mean_squared_log_error(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimate:
@@ -54,14 +69,18 @@ def mean_poisson_deviance(y_true: Any, y_pred: Any, **options: Any) -> RobustEst
     true, predicted = alike(y_true, y_pred)
     _check_above("y_true", true, -_SMALLEST)
     _check_above("y_pred", predicted, 0.0)
-    logs = np.where(true > 0, true * np.log(np.where(true > 0, true, 1.0) / predicted), 0.0)
-    return loss_named("mean Poisson deviance", mean(2 * (logs - true + predicted), **options))
+    with np.errstate(all="ignore"):
+        logs = np.where(true > 0, true * np.log(np.where(true > 0, true, 1.0) / predicted), 0.0)
+        losses = 2 * (logs - true + predicted)
+    return loss_named("mean Poisson deviance", mean_loss(losses, true, predicted, options))
 
 
 def mean_gamma_deviance(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimate:
     """Estimate the mean Gamma deviance on clean rows."""
     true, predicted = _above(y_true, y_pred, 0.0)
-    return loss_named("mean gamma deviance", mean(2 * (np.log(predicted / true) + true / predicted - 1), **options))
+    with np.errstate(all="ignore"):
+        losses = 2 * (np.log(predicted / true) + true / predicted - 1)
+    return loss_named("mean gamma deviance", mean_loss(losses, true, predicted, options))
 
 
 def r2(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimate:
@@ -75,12 +94,15 @@ def explained_variance(y_true: Any, y_pred: Any, **options: Any) -> RobustEstima
     """Estimate 1 - variance of the errors/variance of the targets, of clean rows."""
     true, predicted = alike(y_true, y_pred)
     each = split(options, 2)
-    return _explained("explained variance", _variance(true - predicted, each), _variance(true, each))
+    with np.errstate(over="ignore", invalid="ignore"):
+        errors = true - predicted
+    return _explained("explained variance", _variance(errors, each), _variance(true, each))
 
 
 def d2_absolute_error(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimate:
     """Estimate 1 - mean absolute error/that of the median, of clean rows."""
     true, predicted = alike(y_true, y_pred)
+    check_rows(len(true), "y_true")
     each = split(options, 2)
     middle = np.full(len(true), float(np.median(true)))
     neutral = robust_mean_absolute_error(true, middle, **each)

@@ -18,6 +18,7 @@ from outvote.estimate.u_statistic import u_statistic
 from outvote.kernels.dominance import concordances
 from outvote.kernels.kendall import kendall
 from outvote.kernels.kernel import Kernel
+from outvote.metrics.labels import are_missing, classes_of, labels_in, one_column
 
 Floats = NDArray[np.float64]
 
@@ -56,7 +57,9 @@ def robust_mean_squared_error(y_true: ArrayLike, y_pred: ArrayLike, **options: A
     0.25
     """
     true, predicted = alike(y_true, y_pred)
-    return loss_named("mean squared error", mean((predicted - true) ** 2, **options))
+    with np.errstate(over="ignore", invalid="ignore"):
+        losses = (predicted - true) ** 2
+    return loss_named("mean squared error", mean_loss(losses, true, predicted, options))
 
 
 def robust_mean_absolute_error(y_true: ArrayLike, y_pred: ArrayLike, **options: Any) -> RobustEstimate:
@@ -72,7 +75,9 @@ def robust_mean_absolute_error(y_true: ArrayLike, y_pred: ArrayLike, **options: 
     mean absolute error 0.779 ± 0.085 (95 % if the clean rows' sd is at most 1.19; allows for 10 corrupt rows)
     """
     true, predicted = alike(y_true, y_pred)
-    return loss_named("mean absolute error", mean(np.abs(predicted - true), **options))
+    with np.errstate(over="ignore", invalid="ignore"):
+        losses = np.abs(predicted - true)
+    return loss_named("mean absolute error", mean_loss(losses, true, predicted, options))
 
 
 def robust_log_loss(
@@ -101,8 +106,8 @@ def robust_log_loss(
     >>> print(robust_log_loss(y, chance, contamination=10, rng=0))
     log loss 0.511 ± 0.077 (95 % if the clean rows' sd is at most 0.876; allows for 10 corrupt rows)
     """
-    true, proba = np.asarray(y_true).reshape(-1), read(y_proba, "y_proba").values.astype(np.float64)
-    classes = np.unique(true) if labels is None else np.asarray(labels)
+    true, proba = labels_in(y_true, "y_true"), read(y_proba, "y_proba").values.astype(np.float64)
+    classes = classes_of(true, labels)
     if proba.ndim == 1:
         proba = np.column_stack([1 - proba, proba])
     if proba.shape != (len(true), len(classes)):
@@ -113,7 +118,9 @@ def robust_log_loss(
     place = np.searchsorted(classes, true).clip(max=len(classes) - 1)
     unknown = classes[place] != true
     if unknown.any():
-        raise ValueError(f"y_true has the class {true[unknown][0]!r}, which is not among labels={classes.tolist()!r}")
+        raise ValueError(
+            f"y_true has the class {true[unknown].tolist()[0]!r}, which is not among labels={classes.tolist()!r}"
+        )
     if not ((proba >= 0) & (proba <= 1)).all():
         raise ValueError("y_proba must hold probabilities between 0 and 1")
     likely = np.clip(proba[np.arange(len(true)), place], _SMALLEST, 1.0)
@@ -130,8 +137,13 @@ def robust_accuracy(y_true: ArrayLike, y_pred: ArrayLike, **options: Any) -> Rob
     >>> print(ov.metrics.robust_accuracy(y, np.where(np.arange(2000) < 300, 1 - y, y), contamination=0.01, rng=0))
     accuracy 0.850, between 0.832 and 0.874 (certified 95 %, allows for 20 corrupt rows)
     """
-    true, predicted = labels_of(y_true, y_pred)
-    return named("accuracy", mean(true == predicted, **{"assume": Proportion(), **options}))
+    true, predicted = labels_of(y_true, y_pred, missing=options.get("nan_policy", "raise") != "raise")
+    gaps = are_missing(true) | are_missing(predicted)
+    hits: NDArray[Any] = true[~gaps] == predicted[~gaps]
+    if gaps.any():
+        hits, right = np.full(len(true), np.nan), hits
+        hits[~gaps] = right
+    return named("accuracy", mean(hits, **{"assume": Proportion(), **options}))
 
 
 def robust_auc(
@@ -163,9 +175,9 @@ def robust_auc(
     >>> print(robust_auc(y, score, contamination=10))
     auc 0.761, between 0.723 and 0.806 (certified 95 %, allows for 10 and 10 corrupt rows)
     """
-    true, score = np.asarray(y_true).reshape(-1), read(y_score, "y_score").values.reshape(-1)
+    true, score = labels_in(y_true, "y_true"), one_column(read(y_score, "y_score").values, "y_score")
     check_lengths(true, score)
-    classes = np.unique(true)
+    classes = classes_of(true)
     if len(classes) != 2:
         raise ValueError(f"y_true has {len(classes)} class{'es' * (len(classes) != 1)}: the AUC needs two")
     allowed = Contamination.of(contamination)
@@ -193,6 +205,19 @@ def robust_concordance(y_true: ArrayLike, y_score: ArrayLike, **options: Any) ->
     """
     true, score = alike(y_true, y_score)
     return u_statistic(np.column_stack([true, score]), kernel=_CONCORDANCE, **options)
+
+
+def mean_loss(losses: Floats, true: Floats, predicted: Floats, options: dict[str, Any]) -> RobustEstimate:
+    """Estimate the mean loss of clean rows; a loss that is not finite is said to be that of its target."""
+    bad = np.flatnonzero(~np.isfinite(losses))
+    if len(bad) and options.get("nan_policy", "raise") == "raise":
+        first = bad[0]
+        raise ValueError(
+            f"y_true or y_pred has NaN or infinite values, or their loss is too large for a float, in {len(bad)} of "
+            f"{len(losses)} rows (the first is row {first}: {true[first]:g} and {predicted[first]:g}): "
+            "nan_policy='corrupt' counts such rows as corrupt, nan_policy='omit' leaves out rows with NaN"
+        )
+    return mean(losses, **options)
 
 
 def loss_named(statistic: str, found: RobustEstimate) -> RobustEstimate:
@@ -224,7 +249,7 @@ def alike(y_true: Any, y_pred: Any) -> tuple[Floats, Floats]:
     return true, predicted
 
 
-def labels_of(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def labels_of(y_true: Any, y_pred: Any, *, missing: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return two columns of labels; refuse text in one and numbers in the other, which are never equal.
 
     Examples
@@ -233,11 +258,12 @@ def labels_of(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     Traceback (most recent call last):
     ValueError: y_true has the label 'a' and y_pred the label 0: text and numbers are never equal, convert one of them
     """
-    true, predicted = np.asarray(y_true).reshape(-1), np.asarray(y_pred).reshape(-1)
+    true, predicted = labels_in(y_true, "y_true", missing=missing), labels_in(y_pred, "y_pred", missing=missing)
     check_lengths(true, predicted)
-    if len(true) and _is_text(true) != _is_text(predicted):
+    known, told = true[~are_missing(true)], predicted[~are_missing(predicted)]
+    if len(known) and len(told) and _is_text(known) != _is_text(told):
         raise ValueError(
-            f"y_true has the label {true[:1].tolist()[0]!r} and y_pred the label {predicted[:1].tolist()[0]!r}: text "
+            f"y_true has the label {known[:1].tolist()[0]!r} and y_pred the label {told[:1].tolist()[0]!r}: text "
             "and numbers are never equal, convert one of them"
         )
     return true, predicted

@@ -9,10 +9,12 @@ from typing import Any, Literal
 import numpy as np
 
 from outvote.contamination import Contamination
-from outvote.data.arguments import check_choice
+from outvote.data.arguments import check_choice, check_flags
+from outvote.data.rows import read
 from outvote.estimate.mean import mean
 from outvote.estimate.result import RobustEstimate
 from outvote.metrics import classes, numbers, rows
+from outvote.metrics.options import check_options
 
 #: For each name of scikit-learn: the metric, the method whose predictions it takes, and whether larger is better.
 SCORERS: dict[str, tuple[Callable[..., RobustEstimate], str, bool]] = {
@@ -121,7 +123,10 @@ def robust_scorer(
             raise ValueError(f"greater_is_better={greater_is_better!r} is known for metric={metric!r}: leave it out")
     elif not callable(metric):
         raise TypeError(f"metric={metric!r} must be a name or a function of (y_true, y_pred)")
+    if greater_is_better is not None:
+        check_flags(greater_is_better=greater_is_better)
     Contamination.of(contamination)
+    check_options("robust_scorer", {"rng": rng, **options}, more=("k",) if metric == "top_k_accuracy" else ())
     return RobustScorer(metric, contamination, bool(greater_is_better), use, {"rng": rng, **options})
 
 
@@ -156,12 +161,13 @@ class RobustScorer:
         """Return the metric of the estimator's predictions, with its certificate."""
         options = {"contamination": self.contamination, **self.options}
         if not isinstance(self.metric, str):
-            values = np.asarray(self.metric(y, estimator.predict(X)))
-            values = values if values.dtype == bool else values.astype(np.float64)  # booleans are a proportion
-            if values.shape != (len(np.asarray(y)),):
+            found = self.metric(y, estimator.predict(X))
+            if np.shape(found) != (len(np.asarray(y)),):
                 raise ValueError(
-                    f"metric returned shape {values.shape} for {len(np.asarray(y))} rows: return one number for each"
+                    f"metric returned shape {np.shape(found)} for {len(np.asarray(y))} rows: return one number for each"
                 )
+            values = read(found, "what metric returned").values
+            values = values if values.dtype == bool else values.astype(np.float64)  # booleans are a proportion
             return mean(values, **options)
         metric, method, _ = SCORERS[self.metric]
         if method == "chances":

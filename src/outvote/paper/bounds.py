@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from outvote.certificate import Certificate, Provenance
+from outvote.data.arguments import check_flags, is_whole, real
 from outvote.paper.mappings import (
     AlphaMapping,
     Constants,
@@ -83,14 +88,15 @@ def _read_log_delta(delta: float | None, log_delta: float | None, confidence: fl
     }
     if len(given) != 1:
         raise ValueError(f"give exactly one of delta, log_delta and confidence, not {given or 'none'}")
+    ((name, asked),) = given.items()
+    value = real(name, asked)
     if log_delta is not None:
-        if not -math.inf < log_delta < 0:
+        if not -math.inf < value < 0:
             raise ValueError(f"log_delta={log_delta} must be finite and below 0, as in math.log(0.05)")
-        return float(log_delta)
-    ((name, value),) = given.items()
+        return value
     if not 0 < value < 1:
         hint = "; below 1e-308 use log_delta" if value == 0 else ""
-        raise ValueError(f"{name}={value} must lie strictly between 0 and 1{hint}")
+        raise ValueError(f"{name}={asked} must lie strictly between 0 and 1{hint}")
     return math.log(value) if name == "delta" else math.log1p(-value)
 
 
@@ -168,20 +174,29 @@ def _misfit_note(case: _Case, counts: tuple[int, ...]) -> str:
     )
 
 
+def _pair(name: str, value: Any, example: str) -> tuple[float, float]:
+    """Return two numbers as floats."""
+    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str) or len(value) != 2:
+        raise ValueError(f"{name}={value!r} must be two numbers, {example} for instance")
+    return real(name, value[0]), real(name, value[1])
+
+
 def _class_size(statement: str, vc_dim: float | None, covering: tuple[float, float] | None, n: int) -> float:
     """Return the term that the size of the class of losses adds to log(1/δ)."""
     if statement in _UNPROVED:
-        if vc_dim is None or not 1 <= vc_dim < math.inf:
+        dimension = 0.0 if vc_dim is None else real("vc_dim", vc_dim)
+        if not 1 <= dimension < math.inf:
             raise ValueError(f"vc_dim={vc_dim}: {statement!r} needs the VC dimension of the class, at least 1")
-        return vc_dim * (1 + math.log(n))
+        return dimension * (1 + math.log(n))
     if statement == "entropy":
-        if covering is None or not (covering[0] > 0 and covering[1] >= 1):
+        factor, power = (0.0, 0.0) if covering is None else _pair("covering", covering, "(1, 2)")
+        if not (0 < factor < math.inf and 1 <= power < math.inf):
             raise ValueError(f"covering={covering}: 'entropy' needs (C_G, r) with C_G > 0 and r >= 1, as in (1, 2)")
-        log_balls = covering[1] / 2 * math.log(n) + math.log(covering[0])
+        log_balls = power / 2 * math.log(n) + math.log(factor)
         if log_balls < 0:
             raise ValueError(
                 f"covering={covering} gives fewer than one ball of radius 1/sqrt(n): use a C_G of at least "
-                f"{n ** (-covering[1] / 2):.3g}"
+                f"{n ** (-power / 2):.3g}"
             )
         return log_balls
     return 0.0
@@ -189,10 +204,10 @@ def _class_size(statement: str, vc_dim: float | None, covering: tuple[float, flo
 
 def _outlier_budget(growth: tuple[float, float], case: _Case) -> float:
     """Return Σ_s C_O²·n^α_O, the number of outliers that the growth assumption allows."""
-    factor, exponent = growth
+    factor, exponent = _pair("growth", growth, "(1, 0.5)")
     if not (1 <= factor < math.inf and 0 <= exponent < 1):
         raise ValueError(f"growth={growth}: (C_O, alpha_O) needs C_O >= 1 and 0 <= alpha_O < 1, as in (1, 0.5)")
-    each, most = factor**2 * case.n**exponent, max(case.outliers)
+    each, most = factor * factor * case.n**exponent, max(case.outliers)
     if most > each:
         raise ValueError(
             f"growth={growth} allows {each:.6g} outliers, fewer than n_outliers={most}: "
@@ -211,11 +226,11 @@ def _check(
     degree: Counts | None,
     levels: tuple[float | None, float | None, float | None],
 ) -> _Case:
-    if statement not in _STATEMENTS:
+    if not isinstance(statement, str) or statement not in _STATEMENTS:
         raise ValueError(f"statement={statement!r} must be one of {', '.join(map(repr, _STATEMENTS))}")
     spec = _STATEMENTS[statement]
     claim = spec.claims[0] if claim is None else claim
-    if claim not in spec.claims:
+    if not is_whole(claim) or claim not in spec.claims:
         raise ValueError(f"claim={claim!r}: {statement!r} has claim {' or '.join(map(str, spec.claims))}")
     sizes, outliers = read_samples(n, n_outliers)
     fewest, most = spec.samples
@@ -224,6 +239,7 @@ def _check(
         raise ValueError(f"n={n!r} gives {len(sizes)} sample(s), but {statement!r} needs {wanted}")
     if statement == "standard" and any(outliers):
         raise ValueError(f"n_outliers={n_outliers!r}: 'standard' allows no outliers; use 'mom'")
+    scale = real("scale", scale)
     if not 0 <= scale < math.inf:
         raise ValueError(f"scale={scale} must be finite and at least 0")
     degrees = _read_degrees(statement, degree, len(sizes))
@@ -358,6 +374,7 @@ def bound(
     >>> print(bound("mou", claim=2, n=1000, n_outliers=200, degree=2, delta=1e-300).note)
     572 blocks have 1 row(s) each, for a kernel of degree 2; the harmonic mapping allows at most 166 corrupt rows
     """
+    check_flags(clamp=clamp)
     case = _check(statement, claim, n, n_outliers, mapping, scale, degree, (delta, log_delta, confidence))
     _check_unused(case, statement, growth=growth, vc_dim=vc_dim, covering=covering)
     extra = _class_size(statement, vc_dim, covering, case.n)
@@ -390,7 +407,7 @@ def bound(
         radius, trivial = _heavy_radius(case, c, plan.terms, delivered), math.inf
     else:
         radius = _light_unit(case, c) * math.sqrt(extra - delivered)
-        trivial = math.inf if statement == "mom" else scale if case.spec.is_learning else 2 * scale
+        trivial = math.inf if statement == "mom" else case.scale if case.spec.is_learning else 2 * case.scale
     if statement == "entropy":
         radius += 2 / math.sqrt(case.n)
     if statement in _UNPROVED:

@@ -18,6 +18,8 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.data.arguments import MOST, is_number, is_whole, real, whole
+
 T = TypeVar("T")
 AlphaMapping = str | Callable[[Any], Any]
 Counts = int | Sequence[int]
@@ -88,9 +90,10 @@ def alpha(mapping: AlphaMapping, epsilon: Any) -> Any:
     >>> alpha(lambda e: e + 0.5, [0.0, 0.25])
     array([0.5 , 0.75])
     """
-    if isinstance(epsilon, np.ndarray | Sequence):
-        grid = np.asarray(epsilon, dtype=np.float64)
+    grid = _grid(epsilon)
+    if grid is not None:
         return np.array([float(alpha(mapping, float(e))) for e in grid.ravel()]).reshape(grid.shape)
+    epsilon = epsilon if isinstance(epsilon, Rational) else float(epsilon)
     function = MAPPINGS.get(mapping) if isinstance(mapping, str) else mapping
     if not callable(function):
         raise ValueError(f"mapping={mapping!r} must be one of {', '.join(map(repr, MAPPINGS))} or a callable")
@@ -100,14 +103,29 @@ def alpha(mapping: AlphaMapping, epsilon: Any) -> Any:
         value = function(epsilon)
     except TypeError:  # a ufunc does not take a Fraction
         value = function(float(epsilon))
+    value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    number = real(f"mapping: alpha({float(epsilon):g})", value, "a number strictly between 2*epsilon and 1")
     if not isinstance(value, Rational):
-        value = float(value)
+        value = number
     if not (2 * epsilon < value < 1 or 0 == epsilon <= value < 1):
         raise ValueError(
-            f"mapping gives alpha({float(epsilon):g}) = {float(value):g}, but alpha must lie "
+            f"mapping gives alpha({float(epsilon):g}) = {number:g}, but alpha must lie "
             f"strictly between 2*epsilon = {2 * float(epsilon):g} and 1"
         )
     return value
+
+
+def _grid(epsilon: Any) -> NDArray[np.float64] | None:
+    """Return an array of contaminations, or None for a single one."""
+    what = "a number in [0, 0.5), or an array of such numbers"
+    if is_number(epsilon):
+        real("epsilon", epsilon, what)
+        return None
+    try:
+        grid = np.asarray(epsilon, dtype=object)
+    except ValueError:
+        raise ValueError(f"epsilon={epsilon!r} must be {what}") from None
+    return np.array([real("epsilon", e, what) for e in grid.ravel()], dtype=np.float64).reshape(grid.shape)
 
 
 def _hit_share(mapping: AlphaMapping, epsilon: float | Fraction) -> float:
@@ -155,11 +173,12 @@ def constants(epsilon: Any, mapping: AlphaMapping = "harmonic") -> Constants[Any
     >>> constants(0, "geometric").Gamma
     1.0
     """
-    if isinstance(epsilon, np.ndarray | Sequence):
-        grid = np.asarray(epsilon, dtype=np.float64)
+    grid = _grid(epsilon)
+    if grid is not None:
         rows = [constants(float(e), mapping) for e in grid.ravel()]
         names = Constants.__dataclass_fields__
         return Constants(**{k: np.array([getattr(r, k) for r in rows]).reshape(grid.shape) for k in names})
+    epsilon = epsilon if isinstance(epsilon, Rational) else float(epsilon)
     u = _hit_share(mapping, epsilon)
     return Constants(
         alpha=float(alpha(mapping, epsilon)),
@@ -195,8 +214,9 @@ def range_size(epsilon: Any, n: int, mapping: AlphaMapping = "harmonic") -> Any:
     >>> round(range_size(0.05, 1000, "geometric"), 1)
     233.8
     """
+    n_rows = whole("n", n, 1)
     c = constants(epsilon, mapping)
-    return n * (1 - c.alpha) / c.beta
+    return n_rows * (1 - c.alpha) / c.beta
 
 
 # --- numbers of blocks -----------------------------------------------------------------------------------
@@ -204,13 +224,18 @@ def range_size(epsilon: Any, n: int, mapping: AlphaMapping = "harmonic") -> Any:
 
 def whole_numbers(value: Any, name: str, least: int) -> tuple[int, ...]:
     try:
-        items = tuple(operator.index(v) for v in np.atleast_1d(np.asarray(value, dtype=object)))
-    except TypeError:
+        given = np.atleast_1d(np.asarray(value, dtype=object))
+        items = tuple(operator.index(v) for v in given)
+        if any(isinstance(v, (bool, np.bool_)) for v in given):
+            raise TypeError
+    except (TypeError, ValueError):
         raise ValueError(
             f"{name}={value!r} must be whole numbers, one per sample; for a fraction f of n rows give int(f * n)"
         ) from None
     if not items or min(items) < least:
         raise ValueError(f"{name}={value!r} must be at least {least} in every sample")
+    if max(items) > MOST:
+        raise ValueError(f"{name} must be at most 2**53 in every sample: floats do not count every number beyond")
     return items
 
 
@@ -227,7 +252,7 @@ def read_samples(n: Counts, n_outliers: Counts) -> tuple[tuple[int, ...], tuple[
 
 def contamination(sizes: Sequence[int], outliers: Sequence[int], layout: str) -> Fraction:
     """Return ε of one sample, Σ n_O/min n of the diagonal, or ε̃ = 1 - ∏(1 - ε_s) of the complete grid."""
-    if layout not in _LAYOUTS:
+    if not isinstance(layout, str) or layout not in _LAYOUTS:
         raise ValueError(f"layout={layout!r} must be one of {', '.join(map(repr, _LAYOUTS))}")
     if layout == "single" and len(sizes) > 1:
         raise ValueError(f"layout='single' takes one sample, not {len(sizes)}: use 'full' or 'diagonal'")
@@ -392,13 +417,14 @@ def block_count(
     (223,)
     """
     sizes, outliers = read_samples(n, n_outliers)
-    if claim not in (1, 2):
+    if not is_whole(claim) or claim not in (1, 2):
         raise ValueError(f"claim={claim!r} must be 1 or 2; for claim 3 use claim=2, which has the same blocks")
     if claim == 2:
         return smallest_counts(sizes, outliers, layout, mapping)
     plan = first_claim(sizes, outliers, (1,) * len(sizes), layout, mapping)
     if log_delta is None:
         raise ValueError(f"claim=1 needs log_delta, between {plan.low:.4g} and {plan.high:.4g}")
+    log_delta = real("log_delta", log_delta)
     settled = settle(log_delta, plan.low, plan.high)
     if settled is None:
         raise ValueError(
@@ -459,5 +485,5 @@ def max_outliers(
     sizes, degrees = whole_numbers(n, "n", 1), whole_numbers(degree, "degree", 1)
     if len(sizes) != len(degrees):
         raise ValueError(f"degree={degree!r} has {len(degrees)} entries for {len(sizes)} samples: give one per sample")
-    contamination(sizes, (0,) * len(sizes), layout)
+    alpha(mapping, contamination(sizes, (0,) * len(sizes), layout))
     return largest_contamination(sizes, degrees, layout, mapping)

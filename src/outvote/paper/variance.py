@@ -8,27 +8,45 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
+from outvote.data.arguments import real
 from outvote.paper.mappings import Counts, whole_numbers
+
+#: So many variances of a kernel are compared with those that are missing, one by one.
+_LISTED = 1000
 
 Zetas = Sequence[float | Fraction] | Mapping[Any, float | Fraction]
 
 
 def _zetas(degrees: tuple[int, ...], zetas: Zetas) -> dict[tuple[int, ...], Fraction]:
     """Return ζ by the tuple of numbers of shared variables; raise an error if one is missing or negative."""
+    if not isinstance(zetas, Mapping) and (isinstance(zetas, str) or not np.iterable(zetas)):
+        raise TypeError(f"zetas={zetas!r} must be a sequence of variances, or map numbers of shared rows to them")
     if isinstance(zetas, Mapping):
         given = {whole_numbers(key, "zetas key", 0): value for key, value in zetas.items()}
     elif len(degrees) == 1:
         given = {(c,): value for c, value in enumerate(zetas, start=1)}
     else:
         raise ValueError(f"zetas must map tuples of {len(degrees)} counts to variances, as in {{(1, 0): 0.5}}")
+    n_wanted = math.prod(d + 1 for d in degrees) - 1
+    if len(given) != n_wanted and n_wanted > _LISTED:
+        raise ValueError(f"zetas has {len(given)} variances, but degrees={degrees} need {n_wanted}, one for each c ≠ 0")
     wanted = set(itertools.product(*(range(d + 1) for d in degrees))) - {(0,) * len(degrees)}
     if set(given) != wanted:
         lacking, beyond = sorted(wanted - set(given)), sorted(set(given) - wanted)
         raise ValueError(f"zetas for degrees={degrees} lacks {lacking} and should not have {beyond}")
     for key, value in given.items():
-        if not 0 <= value < math.inf:
+        if not 0 <= real(f"zetas[{key}]", value, "a variance") < math.inf:
             raise ValueError(f"zetas[{key}]={value} must be a variance, finite and at least 0")
     return {key: Fraction(v if isinstance(v, Fraction) else float(v)) for key, v in given.items()}
+
+
+def _as_float(variance: Fraction) -> float:
+    try:
+        return float(variance)
+    except OverflowError:
+        raise ValueError("zetas and degrees give a variance too large for a float: scale the kernel down") from None
 
 
 def u_variance(sizes: Counts, degrees: Counts, zetas: Zetas) -> float:
@@ -69,7 +87,8 @@ def u_variance(sizes: Counts, degrees: Counts, zetas: Zetas) -> float:
         ways = (Fraction(math.comb(d, c) * math.comb(n - d, d - c), math.comb(n, d)) for n, d, c in factors)
         return math.prod(ways, start=Fraction(1))
 
-    return float(sum(weight(shared) * zeta for shared, zeta in _zetas(degree, zetas).items()))
+    terms = (weight(shared) * zeta for shared, zeta in _zetas(degree, zetas).items())
+    return _as_float(sum(terms, start=Fraction(0)))
 
 
 def sigma2(degrees: Counts, zetas: Zetas) -> float:
@@ -95,6 +114,6 @@ def sigma2(degrees: Counts, zetas: Zetas) -> float:
     6.0
     """
     degree = whole_numbers(degrees, "degrees", 1)
-    top = math.prod(math.factorial(d) for d in degree)
-    total = sum(math.prod(map(math.comb, degree, shared)) * zeta for shared, zeta in _zetas(degree, zetas).items())
-    return float(top * total)
+    terms = (math.prod(map(math.comb, degree, shared)) * zeta for shared, zeta in _zetas(degree, zetas).items())
+    total = sum(terms, start=Fraction(0))
+    return _as_float(math.prod(math.factorial(d) for d in degree) * total)

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.contamination import Contamination
+from outvote.data.arguments import log_delta_of
+from outvote.data.names import texts_of
 from outvote.estimate.mean import mean
 from outvote.estimate.quantile import quantile
 from outvote.estimate.request import Allowed
@@ -35,7 +37,7 @@ def describe(frame: Any, contamination: Allowed = 0.01, confidence: float = 0.95
     ----------
     frame : DataFrame or Series of pandas or polars, or pyarrow Table
         The rows. Columns of booleans are proportions; columns that hold something else than numbers are left out, and
-        a warning names them.
+        a warning names them. Names that are not text, such as 0 and 1, become text.
     contamination : float, int or Contamination
         How many rows of each column may be corrupt. Infinite values are corrupt for certain.
     confidence : float
@@ -66,14 +68,15 @@ def describe(frame: Any, contamination: Allowed = 0.01, confidence: float = 0.95
     import narwhals as nw
 
     try:
-        source: Any = nw.from_native(frame, eager_only=True, allow_series=True)
+        source: Any = nw.from_native(_text_named(frame), eager_only=True, allow_series=True)
     except TypeError:
         raise TypeError(
             f"frame is a {type(frame).__name__}: describe takes a pandas or polars DataFrame or a pyarrow Table in "
             "memory; collect() a lazy one, and take mean() for an array"
         ) from None
     source = source.to_frame() if isinstance(source, nw.Series) else source
-    allowed = Contamination.of(contamination)
+    allowed = Contamination.of(contamination).of_sample(0, 1)
+    log_delta_of(confidence)  # refuses a wrong one, which is not for each column to say
     lines, skipped, failed = [], [], []
     for name, kind in source.schema.items():
         if not (kind.is_numeric() or is_boolean(kind)):
@@ -87,6 +90,22 @@ def describe(frame: Any, contamination: Allowed = 0.01, confidence: float = 0.95
             warnings.warn(f"describe {text}: {'; '.join(several)}", UserWarning, stacklevel=2)
     columns = {head: [line.get(head) for line in lines] for head in DESCRIBED}
     return narwhals_frame(columns, {}, source.implementation, DESCRIBED).to_native()
+
+
+def _text_named(frame: Any) -> Any:
+    """Return a frame whose columns all have a name of their own, as text; anything else is returned as it is."""
+    from narwhals import dependencies
+
+    if dependencies.is_pandas_like_series(frame):
+        frame = frame.to_frame()
+    if dependencies.is_pandas_like_dataframe(frame):
+        texts = texts_of(frame.columns, "frame")
+        if texts != list(frame.columns):
+            frame = frame.copy(deep=False)
+            frame.columns = texts
+    elif dependencies.is_pyarrow_table(frame):
+        texts_of(frame.column_names, "frame")
+    return frame
 
 
 def _line(values: Floats, allowed: Contamination, confidence: float, *, boolean: bool) -> tuple[dict[str, Any], str]:
