@@ -162,7 +162,8 @@ class Cells:
             y = self.gaps(ratio)
             order = np.argsort(y, kind="stable")
             middle = float(y[order[np.searchsorted(np.cumsum(self.count[order]), self.n_rows / 2)]])
-            order = np.argsort(np.abs(y - middle), kind="stable")
+            with np.errstate(invalid="ignore"):  # rows that overflowed
+                order = np.argsort(np.abs(y - middle), kind="stable")
             ranks = np.cumsum(self.count[order])
             weights = np.empty(len(y))
             weights[order] = np.clip(self.n_rows - n_dropped - (ranks - self.count[order]), 0.0, self.count[order])
