@@ -11,6 +11,8 @@ QUICK := tests/data tests/blocks tests/certificate tests/kernels tests/learning/
 	tests/tables/test_frames.py tests/tables/test_files.py tests/tables/test_dask.py tests/estimate/test_mean.py \
 	tests/estimate/test_columns.py tests/estimate/test_bad_input.py tests/cli/test_demo.py tests/cli/test_quantiles_and_rates.py \
 	tests/test_import.py tests/test_metrics.py tests/test_datasets.py tests/test_release.py
+# Of make test-theory: long or short.
+LENGTH ?= long
 # Of make fuzz.
 CALLS ?= 20000
 SEED ?= 100
@@ -99,8 +101,8 @@ test-wheel: $(VENV)/.pip ## Build sdist and wheel into dist, install the wheel i
 	.ci/try-wheel $(WHEEL)/bin dist
 
 .PHONY: test-theory
-test-theory: $(VENV)/.dev ## Run the slow tests, and the simulations of the certificates at full length (minutes).
-	OUTVOTE_THEORY=long OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "slow or theory" --ignore=tests/torch --ignore=tests/spark tests
+test-theory: $(VENV)/.dev ## Run the slow tests, and the simulations of the certificates at full length (LENGTH=short for fewer).
+	OUTVOTE_THEORY=$(LENGTH) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "slow or theory" --ignore=tests/torch --ignore=tests/spark tests
 
 .PHONY: fuzz
 fuzz: $(VENV)/.dev ## Call the public interface at random, and go on where the last run with this SEED stopped (minutes).
