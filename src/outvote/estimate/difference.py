@@ -182,8 +182,8 @@ max_contamination
     difference 1.04 ± 0.19 (95 % if the clean rows' sd is at most 1.92 in a and 1.98 in b;
     allows for 50 corrupt rows in both together)
     >>> a, b = rng.random(20_000) < 0.03, rng.random(20_000) < 0.045  # two rates: exact, if they are booleans
-    >>> print(ov.difference(a, b, contamination=20))
-    difference 0.0153 ± 0.0057 (certified 95 %, allows for 40 corrupt rows in both together)
+    >>> print(ov.difference(a, b, contamination=10))
+    difference 0.0153 ± 0.0047 (certified 95 %, allows for 20 corrupt rows in both together)
     >>> views = rng.poisson(20, size=(2, 5000))
     >>> clicks = rng.binomial(views, [[0.10], [0.12]])  # of ten views of a one is clicked
     >>> a, b = (np.column_stack(pair) for pair in zip(views, clicks))
