@@ -40,8 +40,8 @@ def test_a_ratio_is_accepted_if_0_is_in_the_interval_of_the_gaps(seed, m, n):
         ends = declared_ends(SortedRows(gaps, m), KNOWN, terms)
         return ends.low <= 0 <= ends.high
 
-    assert accepted(low + 1e-4 * width)
-    assert accepted(high - 1e-4 * width)
+    assert accepted(low + 3e-4 * width)  # both ends are found to 1e-4 or so, and those of the gaps, too
+    assert accepted(high - 3e-4 * width)
     assert not accepted(low - 1e-3 * width)
     assert not accepted(high + 1e-3 * width)
     assert all(not accepted(end) for end in (low - width, low - 30 * width, high + width, high + 30 * width))

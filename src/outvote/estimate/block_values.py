@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outvote.assumptions import Bounded
+from outvote.assumptions import Bounded, Proportion
 from outvote.blocks.hashing import hash_rows
 from outvote.blocks.partition import Partition, blocks_by_size, draw, from_labels
 from outvote.blocks.plan import BlockPlan, Grid
@@ -28,21 +28,40 @@ _AT_ONCE = 2**18
 _CELLS_AT_ONCE = 2**22
 
 
-def within_bounds(rows: NDArray[Any], n_corrupt: int, assumed: Assumed, name: str) -> tuple[NDArray[Any], str]:
-    """Neutralise rows outside the bounds that clean rows are known to have: they are corrupt for certain."""
+def rows_outside(rows: NDArray[Any], assumed: Assumed) -> NDArray[np.bool_] | None:
+    """Return which rows lie outside the bounds that clean rows are known to have; None if no row does."""
     if not any(isinstance(one, Bounded) for one in distinct(assumed)):
-        return rows, ""
+        return None
     xp, columns = namespace(rows), rows.reshape(len(rows), -1)
     beyond = [
-        ~((columns[:, j] >= one.low) & (columns[:, j] <= one.high)) & xp.isfinite(columns[:, j])
+        ~_allowed(columns[:, j], one) & xp.isfinite(columns[:, j])
         for j, one in enumerate(assumed)
         if isinstance(one, Bounded)
     ]
     if not any(map(xp.any, beyond)):
-        return rows, ""
-    outside = np.logical_or.reduce([to_host(one) for one in beyond])
+        return None
+    return np.logical_or.reduce([to_host(one) for one in beyond])
+
+
+def _allowed(column: Any, known: Bounded) -> Any:
+    """Return which values clean rows may have."""
+    if isinstance(known, Proportion):
+        return (column == 0) | (column == 1)
+    return (column >= known.low) & (column <= known.high)
+
+
+def beyond_bounds(name: str, assumed: Assumed) -> str:
+    """Say what is wrong with rows outside the bounds."""
     known = [one for one in distinct(assumed) if isinstance(one, Bounded)]
-    rows = neutralise(rows, outside, n_corrupt, f"{name} has values outside the bounds of {known!r}")
+    return f"{name} has values outside the bounds of {known[0] if len(known) == 1 else known!r}"
+
+
+def within_bounds(rows: NDArray[Any], n_corrupt: int, assumed: Assumed, name: str) -> tuple[NDArray[Any], str]:
+    """Neutralise rows outside the bounds that clean rows are known to have: they are corrupt for certain."""
+    outside = rows_outside(rows, assumed)
+    if outside is None:
+        return rows, ""
+    rows = neutralise(rows, outside, n_corrupt, beyond_bounds(name, assumed))
     return rows, f"{int(outside.sum())} rows of {name} lie outside the bounds: they are corrupt for certain."
 
 

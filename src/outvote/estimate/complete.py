@@ -117,8 +117,7 @@ def complete_u_statistic(samples: KernelRows, request: Request, terms: Terms) ->
         known, rows = kernel, samples.column(j)
         if not math.isfinite(assume.width):
             raise ValueError(f"assume={assume!r} has bounds too far apart for a float: give narrower ones")
-        if kernel.aligned_form is None or (assume.low, assume.high) != kernel.bounds:
-            _refuse_false_bounds(kernel, assume, rows, samples.bad, sum(counts))
+        refuse_false_bounds(kernel, assume, rows, samples.bad, sum(counts))
         if (assume.low, assume.high) != kernel.bounds:  # forms of the kernel know its own bounds only
             bounds = (assume.low, assume.high)
             known = replace(kernel, bounds=bounds, row_sums_form=None, deleted_form=None, rises=None)
@@ -151,10 +150,15 @@ def complete_u_statistic(samples: KernelRows, request: Request, terms: Terms) ->
     )  # fmt: skip
 
 
-def _refuse_false_bounds(
+def refuse_false_bounds(
     kernel: Kernel, assume: Bounded, rows: Sequence[NDArray[Any]], bad: Sequence[Any], n_corrupt: int
 ) -> None:
-    """Raise an error if more disjoint tuples leave the bounds than corrupt rows can touch."""
+    """Raise an error if more disjoint tuples leave the bounds than corrupt rows can touch.
+
+    The bounds that a kernel of ours has by itself need no look.
+    """
+    if kernel.aligned_form is not None and (assume.low, assume.high) == kernel.bounds:
+        return
     ready = kernel.fit(rows)
     function = partial(_finite, ArrayFunction(ready.function, ready.name))
     values = next(matched_values(function, kernel.degrees, rows, bad, 1))

@@ -14,9 +14,9 @@ from outvote.assumptions import SYMMETRIC_ONLY, Symmetric
 from outvote.blocks.partition import PartitionKind, Remainder, Rng
 from outvote.contamination import Contamination
 from outvote.data.arguments import check_flags
-from outvote.data.missing import NanPolicy, check_rows, screen
+from outvote.data.missing import NanPolicy, check_certain, check_rows, screen
 from outvote.data.rows import Rows, read_columns
-from outvote.estimate.block_values import block_means, deal_mean, within_bounds
+from outvote.estimate.block_values import beyond_bounds, block_means, deal_mean, rows_outside, within_bounds
 from outvote.estimate.evidence import MeanByEvidence, OrderedTable
 from outvote.estimate.levels import agree
 from outvote.estimate.ratios import ratio_assumptions, read_ratios
@@ -259,4 +259,7 @@ def _mean_by_hash(sample: Rows, assumed: Assumed, request: Request, terms: Terms
     except ValueError:
         screen(rows, request.nan_policy, 0, "x")  # the same, by the name that the user gave
         raise
+    if (outside := rows_outside(rows, assumed)) is not None:
+        allowed = plan.n_corrupt - summary.n_found_corrupt
+        check_certain(int(outside.sum()), allowed, n_rows, beyond_bounds("x", assumed))
     return conclude_summary(summary, request, plan, assumed, terms)

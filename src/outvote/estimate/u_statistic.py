@@ -19,7 +19,7 @@ from outvote.data.missing import NanPolicy
 from outvote.data.rows import read_columns, read_rows
 from outvote.data.tensors import is_tensor, to_host
 from outvote.estimate.block_values import column_values, deal_samples, kernel_values
-from outvote.estimate.complete import KernelRows, complete_u_statistic, u_statistic_by_evidence
+from outvote.estimate.complete import KernelRows, complete_u_statistic, refuse_false_bounds, u_statistic_by_evidence
 from outvote.estimate.levels import agree
 from outvote.estimate.request import Allowed, Assumed, NBlocks, Request, distinct, per_column
 from outvote.estimate.result import RobustEstimate, placed_like
@@ -224,6 +224,7 @@ class _Task:
         terms = request.terms.shared(len(self.assumed) if self.simultaneous else 1)
         terms = terms.about(None if None in kinds else kinds[0], kernel.degrees)
         plan = request.plan(tuple(map(len, rows)), terms, self.grid)
+        self._refuse_false_bounds(rows, sum(request.allowed.counts(list(map(len, rows)))))
         plans = plan.samples if isinstance(plan, GridPlan) else (plan,)
         plans, drawn = deal_samples(request, plans, given, together=self.grid == "diagonal")
         plan = GridPlan(plans, self.grid) if len(plans) > 1 else plans[0]
@@ -252,6 +253,15 @@ class _Task:
             n_omitted=sum(screened.bad),
             detail=detail,
         )
+
+    def _refuse_false_bounds(self, rows: Sequence[NDArray[Any]], n_corrupt: int) -> None:
+        """Refuse bounds that the kernel leaves; rows that are corrupt for certain have been replaced."""
+        if any(map(is_tensor, rows)):
+            return
+        for j, assume in enumerate(self.assumed):
+            if isinstance(assume, Bounded):
+                column = [sample[:, j] for sample in rows] if self.samples.shape else rows
+                refuse_false_bounds(self.kernel, assume, column, [None] * len(rows), n_corrupt)
 
 
 class _Kept:

@@ -47,7 +47,7 @@ from outvote.tables.engine import (
     summaries_from_lines,
     warn_of_repeated_ids,
 )
-from outvote.tables.gathered import Groups, Part
+from outvote.tables.gathered import Floats, Groups, Part
 from outvote.tables.keys import GroupCodes, objects, typed_labels
 
 _DATES = {"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH TIME ZONE"}
@@ -420,8 +420,10 @@ class DuckEngine(Engine):
         """Sum up the blocks of each group."""
         each, rows = range(len(query.columns)), self._blocked(query, n_blocks, seed)
 
-        def lines(unit: float) -> Lines:
+        def lines(unit: float, less: Floats | None) -> Lines:
             values = [f"v{j}" if unit == 1 else f"v{j} * {unit!r}::DOUBLE" for j in each]
+            if less is not None:
+                values = [f"({v} - ({far!r})::DOUBLE)" for v, far in zip(values, less.tolist(), strict=True)]
             sums = [f"avg({v})" for v in values] + [f"var_pop({v})" for v in values]
             owner, groups = ("owner", "owner, block") if query.by else ("0", "block")
             sql = f"SELECT {owner}, block, count(*), {', '.join(sums)} FROM ({rows}) GROUP BY {groups}"

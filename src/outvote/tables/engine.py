@@ -59,6 +59,8 @@ _TOTALS = {"v": np.add, "low": np.minimum, "high": np.maximum}
 NumberedRows = tuple[NDArray[np.float64], Sequence[NDArray[Any]], NDArray[np.int64]]
 #: No sum of rows multiplied by this is too large for a float.
 _UNIT = 2.0**-60
+#: Sds below this share of the mean lose more than nine of the sixteen digits that floats have.
+_FEW_DIGITS = 1e-7
 
 
 @dataclass(frozen=True)
@@ -297,19 +299,24 @@ class Lines(NamedTuple):
 
 
 def summaries_from_lines(
-    ask: Callable[[float], Lines], n_blocks: Mapping[Key, int], seed: int, source: str
+    ask: Callable[[float, Floats | None], Lines], n_blocks: Mapping[Key, int], seed: int, source: str
 ) -> dict[Key, BlockSummary]:
-    """Build summaries from what an engine finds; `ask` it for lines of rows multiplied by some number.
+    """Build summaries from what an engine finds; `ask` it for lines of rows multiplied by a number, less others.
 
-    Where the sum of a block is too large for a float, its mean is taken of smaller numbers.
+    Where the sum of a block is too large for a float, its mean is taken of smaller numbers. Where rows are far from 0
+    beside their sd, so that a variance loses digits, it is taken of the rows less the median of the means.
     """
-    lines = ask(1.0).in_order()
-    means = lines.means
+    lines = ask(1.0, None).in_order()
+    means, variances = lines.means, lines.variances
     if not np.isfinite(means).all():
-        means = np.where(np.isfinite(means), means, ask(_UNIT).in_order().means / _UNIT)
+        means = np.where(np.isfinite(means), means, ask(_UNIT, None).in_order().means / _UNIT)
         refuse_nan(means, source)
     with np.errstate(over="ignore", invalid="ignore"):
-        m2 = lines.variances * lines.counts[:, None]
+        if ((variances != 0) & (np.sqrt(np.abs(variances)) < _FEW_DIGITS * np.abs(means))).any():
+            middle = np.median(means, axis=0)
+            near = np.abs(means - middle) < np.abs(means) / 2  # nothing is lost by subtracting
+            variances = np.where(near, ask(1.0, middle).in_order().variances, variances)
+        m2 = variances * lines.counts[:, None]
     m2 = np.where(np.isfinite(m2), np.maximum(m2, 0.0), np.inf)
     edges = np.searchsorted(lines.groups, np.arange(len(n_blocks) + 1))
     return {

@@ -190,8 +190,10 @@ class LazyEngine(Engine):
         frame = frame.with_columns(block.alias(ours("block")))
         values = [ours(f"v{j}") for j in range(len(query.columns))]
 
-        def lines(unit: float) -> Lines:
+        def lines(unit: float, less: Floats | None) -> Lines:
             scaled = frame if unit == 1 else frame.with_columns(*(nw.col(v) * unit for v in values))
+            if less is not None:
+                scaled = scaled.with_columns(*(nw.col(v) - far for v, far in zip(values, less.tolist(), strict=True)))
             found = self._collected(
                 scaled.group_by(group, ours("block")).agg(
                     nw.len().alias(ours("n")),

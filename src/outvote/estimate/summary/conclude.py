@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
+
+from outvote.assumptions import Bounded, Proportion
 from outvote.blocks.plan import BlockPlan
-from outvote.data.missing import check_certain
+from outvote.data.missing import ContradictionError, check_certain
 from outvote.estimate.block_values import voters
-from outvote.estimate.request import Assumed, Request
+from outvote.estimate.request import Assumed, Request, bounds_of, distinct
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.scales import SpreadOfBlocks
 from outvote.estimate.summary.moments import Moments
@@ -31,9 +34,34 @@ def vote_on_summary(summary: Summed, plan: BlockPlan, assumed: Assumed, terms: T
     counts = summary.moments.counts
     keep = counts > 0
     plan, voting = voters(plan, counts, keep), summary.moments.take(keep)
+    _refuse_rows_outside(voting, assumed, plan.n_corrupt - summary.n_found_corrupt)
     spread = SpreadOfBlocks(voting.counts, voting.means, voting.m2)
     found = vote(plan, [voting.counts], [Part(voting.means.T)], assumed, terms, spread)
     return Voted(plan, voting.counts, voting.means.reshape(-1, *(summary.shape or ())), *found)
+
+
+def _refuse_rows_outside(blocks: Moments, assumed: Assumed, allowed: int) -> None:
+    """Refuse bounds if more blocks hold rows outside of them than rows may be corrupt.
+
+    Of n rows in [a, b] with mean μ the squares around the mean add up to (b-μ)(μ-a)·n at most (Bhatia and Davis): a
+    block with more than that holds a row outside. Of zeros and ones they add up to exactly that.
+    """
+    kinds = [one for one in distinct(assumed) if isinstance(one, Bounded)]
+    if not kinds:
+        return
+    low, high = bounds_of(assumed)
+    rounding = 1e-9 * max(one.width + abs(one.low) * 1e-6 for one in kinds)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        above, below = high + rounding - blocks.means, blocks.means - low + rounding
+        outside = (np.minimum(above, below) < 0) | (blocks.m2 > above * below * blocks.counts[:, None] * (1 + 1e-9))
+        exact = [isinstance(one, Proportion) for one in assumed]
+        less = blocks.m2 < blocks.counts[:, None] * (blocks.means * (1 - blocks.means) - 1e-9)
+        outside |= less & exact
+    if (most := int(outside.sum(axis=0).max(initial=0))) > allowed:
+        raise ContradictionError(
+            f"the rows contradict assume={kinds[0]!r}: {most} of {len(outside)} blocks hold rows outside these "
+            f"bounds, but at most {allowed} rows may be corrupt: assume wider bounds, or allow for more corrupt rows"
+        )
 
 
 def conclude_summary(
