@@ -190,3 +190,30 @@ def test_input_is_not_modified():
     ov.difference(a, b, 2, ratio=True)
     assert np.array_equal(a, copies[0])
     assert np.array_equal(b, copies[1])
+
+
+FAR = {
+    "a denominator": lambda x: x.__setitem__((0, 0), 1.7e308),
+    "a large denominator": lambda x: x.__setitem__((0, 0), 1e200),
+    "both": lambda x: x.__setitem__(0, [1.7e308, -1.7e308]),
+}
+
+
+@pytest.mark.parametrize("place", FAR)
+@pytest.mark.parametrize("n", [60, 20_000])
+def test_a_row_of_the_largest_floats_is_one_corrupt_row(place, n):
+    rows = users(np.random.default_rng(3), n)
+    plain = ov.mean(rows, 2, ratio=True, assume=KNOWN)
+    FAR[place](rows)
+    found = ov.mean(rows, 2, ratio=True, assume=KNOWN)
+    assert found.interval.low < 2.0 < found.interval.high
+    assert found.radius < 1.2 * plain.radius
+    assert math.isfinite(ov.mean(rows, 2, ratio=True).radius)
+    assert math.isfinite(ov.difference(rows, users(np.random.default_rng(4), n), 2, ratio=True).radius)
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-160, 1e154, 1e200])
+def test_denominators_whose_squares_are_no_floats_are_refused(size):
+    rows = users(np.random.default_rng(0), 60) * [size, 1.0]
+    with pytest.raises(ValueError, match=r"x has denominators of about .*e[-+].*: divide the denominators, or both"):
+        ov.mean(rows, ratio=True)

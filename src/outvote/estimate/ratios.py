@@ -23,6 +23,9 @@ from outvote.votes.evidence.ratio import Cells, RatioRows
 #: What the premise of a ratio is about.
 SUBJECT = "the sd of numerator - ratio·denominator in clean rows"
 
+#: Most denominators must lie between these, so that their squares are floats.
+_LEAST, _MOST = 1e-100, 1e100
+
 
 @dataclass(frozen=True, eq=False)
 class Ratios(Ordered):
@@ -121,8 +124,15 @@ def read_ratios(x: Any, name: str, assume: Assumption | None, nan_policy: NanPol
     if isinstance(assume, BoundedRatio):
         bad = bad | (below > assume.denominator) | (above < 0) | (above > assume.numerator)
     below[bad] = above[bad] = math.nan
-    if not (below[~bad] > 0).any():
+    positive = below[~bad & (below > 0)]
+    if not len(positive):
         raise ValueError(f"{name} has no positive denominator: nothing bounds a ratio")
+    usual = float(np.median(positive))
+    if not _LEAST < usual < _MOST:
+        raise ValueError(
+            f"{name} has denominators of about {usual:.4g}, but {_LEAST:g} to {_MOST:g} are taken: divide the "
+            "denominators, or both columns, by a power of ten first"
+        )
     return Ratios(above, read.where, read.n_bad, n_nan=int(bad.sum()), below=below)
 
 

@@ -70,7 +70,8 @@ class Cells:
         middle = _first_ratio(numerators, denominators)
         if len(numerators) < _MANY_ROWS:
             return cls.single_rows(numerators, denominators, middle)
-        gaps = numerators - middle * denominators
+        with _quiet():
+            gaps = numerators - middle * denominators
         order, starts = _sorted_by_cell(gaps, denominators)
         count = np.diff(np.append(starts, len(gaps))).astype(np.float64)
         parts = [_spread(one[order], starts, count) for one in (gaps, denominators)]
@@ -96,11 +97,12 @@ class Cells:
     @cached_property
     def usual(self) -> float:
         """The size of most denominators: the root of the mean square of those that are not among the largest tenth."""
-        order = np.argsort(self.slope, kind="stable")
-        kept = np.clip((1 - _TRIMMED) * self.n_rows - (np.cumsum(self.count[order]) - self.count[order]), 0, None)
-        weights = np.minimum(kept, self.count[order])
-        square = float(weights @ np.square(self.slope[order])) / float(weights.sum())
-        return math.sqrt(square) or float(self.slope.max()) or 1.0
+        with _quiet():
+            order = np.argsort(self.slope, kind="stable")
+            kept = np.clip((1 - _TRIMMED) * self.n_rows - (np.cumsum(self.count[order]) - self.count[order]), 0, None)
+            weights = np.minimum(kept, self.count[order])
+            square = _weighted_sum(weights, np.square(self.slope[order])) / float(weights.sum())
+            return math.sqrt(square) or float(self.slope.max()) or 1.0
 
     @cached_property
     def heavy(self) -> NDArray[np.bool_]:
@@ -115,8 +117,9 @@ class Cells:
     @cached_property
     def squared_slopes(self) -> float:
         """The sum of the squares of the other denominators."""
-        squares = self.count * np.square(self.slope) + self.slope_squares
-        return float(squares[~self.heavy].sum())
+        with _quiet():
+            squares = self.count * np.square(self.slope) + self.slope_squares
+            return float(squares[~self.heavy].sum())
 
     def turned(self) -> Cells:
         """Return the rows with the signs of their numerators changed."""
@@ -136,46 +139,57 @@ class Cells:
 
     def gaps(self, ratio: Any) -> Floats:
         """Return the mean gap of each cell at a ratio."""
-        return self.gap - _times(ratio - self.origin, self.slope)
+        with _quiet():
+            return self.gap - _times(ratio - self.origin, self.slope)
 
     def gaps_low(self, ratio: Any) -> Floats:
         """Return a number that no gap of each cell is below."""
-        s = ratio - self.origin
-        return self.gap_low - np.maximum(_times(s, self.slope_low), _times(s, self.slope_high))
+        with _quiet():
+            s = ratio - self.origin
+            return self.gap_low - np.maximum(_times(s, self.slope_low), _times(s, self.slope_high))
 
     def gaps_high(self, ratio: Any) -> Floats:
         """Return a number that no gap of each cell is above."""
-        s = ratio - self.origin
-        return self.gap_high - np.minimum(_times(s, self.slope_low), _times(s, self.slope_high))
+        with _quiet():
+            s = ratio - self.origin
+            return self.gap_high - np.minimum(_times(s, self.slope_low), _times(s, self.slope_high))
 
     def squares(self, ratio: Any) -> Floats:
         """Return at least the sum of squares of the gaps of each cell about their mean."""
-        with np.errstate(over="ignore"):
+        with _quiet():
             return np.square(
                 np.sqrt(self.gap_squares) + _times(np.abs(ratio - self.origin), np.sqrt(self.slope_squares))
             )
 
     def central(self, n_dropped: int, ratio: float, steps: int = _STEPS) -> tuple[float, float]:
         """Return the ratio of the rows nearest the middle, and the sd of their gaps, without the farthest ones."""
-        weights, sd = self.count, 0.0
-        for _ in range(steps):
-            y = self.gaps(ratio)
-            order = np.argsort(y, kind="stable")
-            middle = float(y[order[np.searchsorted(np.cumsum(self.count[order]), self.n_rows / 2)]])
-            with np.errstate(invalid="ignore"):  # rows that overflowed
+        with _quiet():
+            weights = self.count
+            for _ in range(steps):
+                y = self.gaps(ratio)
+                order = np.argsort(y, kind="stable")
+                middle = float(y[order[np.searchsorted(np.cumsum(self.count[order]), self.n_rows / 2)]])
                 order = np.argsort(np.abs(y - middle), kind="stable")
-            ranks = np.cumsum(self.count[order])
-            weights = np.empty(len(y))
-            weights[order] = np.clip(self.n_rows - n_dropped - (ranks - self.count[order]), 0.0, self.count[order])
-            below = float(weights @ self.slope)
-            if not below > 0:
-                return ratio, 0.0
-            ratio += float(weights @ y) / below
-        with np.errstate(over="ignore", invalid="ignore"):
+                ranks = np.cumsum(self.count[order])
+                weights = np.empty(len(y))
+                weights[order] = np.clip(self.n_rows - n_dropped - (ranks - self.count[order]), 0.0, self.count[order])
+                below = _weighted_sum(weights, self.slope)
+                if not below > 0:
+                    return ratio, 0.0
+                ratio += _weighted_sum(weights, y) / below
             y = self.gaps(ratio)
-            within = np.where(weights > 0, weights / self.count * self.squares(ratio), 0.0)
-            sd = math.sqrt((float(weights @ np.square(y)) + float(within.sum())) / float(weights.sum()))
-        return ratio, sd
+            squares = _weighted_sum(weights, np.square(y)) + _weighted_sum(weights / self.count, self.squares(ratio))
+            return ratio, math.sqrt(squares / float(weights.sum()))
+
+
+def _quiet() -> np.errstate:
+    """Let gaps and squares of the largest rows overflow: they are infinite then, which is what such rows count as."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
+def _weighted_sum(weights: Floats, values: Floats) -> float:
+    """Add up; what has no weight does not count, infinite or not."""
+    return float(weights @ np.where(weights > 0, values, 0.0))
 
 
 def _first_ratio(numerators: Floats, denominators: Floats) -> float:
@@ -209,7 +223,7 @@ def _sorted_by_cell(gaps: Floats, denominators: Floats) -> tuple[NDArray[np.intp
 def _spread(rows: Floats, starts: NDArray[np.intp], count: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the mean, the ends, and the sum of squares about the mean of each cell."""
     low, high = np.minimum.reduceat(rows, starts), np.maximum.reduceat(rows, starts)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with _quiet():
         mean = np.clip(np.add.reduceat(rows / np.repeat(count, count.astype(np.intp)), starts), low, high)
         squares = np.add.reduceat(np.square(rows - np.repeat(mean, count.astype(np.intp))), starts)
     return mean, low, high, np.where(np.isnan(squares), math.inf, squares)
@@ -219,8 +233,7 @@ def _times(factor: Any, slope: Floats) -> Floats:
     """Multiply; what is infinite times 0 is 0."""
     if isinstance(factor, float) and math.isfinite(factor):
         return factor * slope
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.where(slope > 0, factor * slope, 0.0)
+    return np.where(slope > 0, factor * slope, 0.0)
 
 
 class RatioRows(SortedRows):
@@ -394,7 +407,8 @@ class RatioRows(SortedRows):
         squares, count = squares[order], self.cells.count[order]
         before = np.cumsum(count) - count
         kept = np.clip(self.n_values - self.droppable - before, 0.0, count)
-        return [(squares, np.where(squares < 1, count, kept) if keep_small else kept)]
+        times = np.where(squares < 1, count, kept) if keep_small else kept
+        return [(squares[times > 0], times[times > 0])]
 
     def log_spread_above(self, end: float, unit: float) -> float:
         """Return the logarithm of the evidence that the variance of gaps exceeds unit², from gaps at `end`."""
