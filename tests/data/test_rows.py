@@ -85,7 +85,6 @@ def test_arrays_are_not_copied():
         ({1.0, 2.0}, "object values"),
         ((i for i in range(3)), "object values"),
         (np.zeros(2, dtype=[("a", float)]), r"\[\('a', '<f8'\)\] values"),
-        (pa.array([True, None]), "object values"),
     ],
 )
 def test_values_that_are_no_real_numbers_raise(x, found):

@@ -1,6 +1,9 @@
 """The estimate of a proportion is the share that is seen among the usable rows."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import outvote as ov
@@ -71,3 +74,31 @@ def test_without_a_usable_row_a_share_is_a_half():
     from outvote.votes.evidence import Tally
 
     assert Tally(0, 0, 3, 3).share == 0.5
+
+
+WITH_GAPS = [True, None, False, True] * 20
+NULLABLE = {
+    "pandas": lambda v: pd.Series(v, dtype="boolean"),
+    "pandas on arrow": lambda v: pd.Series(v, dtype="bool[pyarrow]"),
+    "polars": pl.Series,
+    "arrow": pa.array,
+    "chunks of arrow": lambda v: pa.chunked_array([v]),
+}
+
+
+@pytest.mark.parametrize("kind", NULLABLE)
+def test_missing_truth_values_leave_the_others_a_proportion(kind):
+    rows = NULLABLE[kind](WITH_GAPS)
+    there = np.array([one for one in WITH_GAPS if one is not None])
+    found = ov.mean(rows, nan_policy="omit")
+    assert found.interval == ov.mean(there).interval
+    assert (
+        found.interval
+        == ov.scan(pd.DataFrame({"v": pd.Series(WITH_GAPS, dtype="boolean")})).mean("v", nan_policy="omit").interval
+    )
+    assert ov.difference(rows, rows, nan_policy="omit").interval == ov.difference(there, there).interval
+
+
+def test_truth_values_as_objects_are_truth_values():
+    rows = [True, False] * 30
+    assert ov.mean(pd.Series(rows, dtype=object)).interval == ov.mean(np.array(rows)).interval

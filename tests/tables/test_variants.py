@@ -312,3 +312,12 @@ def test_the_frame_is_not_modified():
     for question in ("a ratio", "covariate by user", "paired"):
         ov.difference(FRAME, value="revenue", by="variant", assume=KNOWN, **QUESTIONS[question])
     pd.testing.assert_frame_equal(FRAME, before)
+
+
+def test_integers_beyond_those_of_floats_are_added_up_on_every_frame():
+    frame = pd.DataFrame({"v": np.arange(240) ** 3 + 2**60, "g": ["a", "b"] * 120, "u": np.arange(240) % 60})
+    asked = {"value": "v", "by": "g", "unit": "u", "assume": ov.FiniteVariance(1e9)}
+    expected = ov.difference(frame, **asked)
+    for other in (pa.Table.from_pandas(frame), pl.from_pandas(frame)):
+        found = ov.difference(other, **asked).to_pandas()
+        assert found[["low", "high"]].to_numpy() == pytest.approx(expected[["low", "high"]].to_numpy(), rel=1e-9)

@@ -142,7 +142,7 @@ def _from_frame(x: Any, name: str) -> tuple[Any, tuple[str, ...] | None]:
     import narwhals as nw
 
     try:
-        native = nw.from_native(x, pass_through=True, allow_series=True)
+        native = nw.from_native(_chunked(x), pass_through=True, allow_series=True)
     except nw.exceptions.DuplicateError:
         raise ValueError(f"{name} has two columns of the same name: rename one") from None
     if isinstance(native, nw.LazyFrame):
@@ -153,7 +153,7 @@ def _from_frame(x: Any, name: str) -> tuple[Any, tuple[str, ...] | None]:
         _check_dtypes([native], name)
         values = native.to_numpy()
         if values.dtype.kind == "O":
-            values = _floats(native, name).to_numpy()
+            values = values.astype(bool) if _all_booleans(values) else _floats(native, name).to_numpy()
         return values, None if native.name in (None, "") else (str(native.name),)
     if isinstance(native, nw.DataFrame):
         _check_dtypes(list(native.iter_columns()), name)
@@ -163,6 +163,30 @@ def _from_frame(x: Any, name: str) -> tuple[Any, tuple[str, ...] | None]:
             table = native.with_columns(*(_floats(column, name) for column in native.iter_columns())).to_numpy()
         return table, tuple(map(str, native.columns))
     return x, None
+
+
+def _all_booleans(values: NDArray[Any]) -> bool:
+    """Return whether Python objects are all truth values."""
+    return all(isinstance(one, (bool, np.bool_)) for one in values.tolist())
+
+
+def holds_booleans(x: Any) -> bool:
+    """Return whether a column of a dataframe holds truth values by its type, some of which may be missing."""
+    if type(x).__module__.partition(".")[0] in ("builtins", "numpy", "torch"):
+        return False
+    import narwhals as nw
+
+    column = nw.from_native(_chunked(x), pass_through=True, allow_series=True)
+    return isinstance(column, nw.Series) and column.dtype == nw.Boolean
+
+
+def _chunked(x: Any) -> Any:
+    """Return an array of pyarrow as the column that dataframe libraries know; anything else as it is."""
+    if type(x).__module__ == "pyarrow.lib":
+        import pyarrow as pa
+
+        return pa.chunked_array([x]) if isinstance(x, pa.Array) else x
+    return x
 
 
 def _floats(column: Any, name: str) -> Any:

@@ -138,9 +138,22 @@ def fit_slope(x: Floats, y: Floats, share: float) -> float:
     dropped = min(math.ceil(2 * share * len(x)), len(x) // 4)
     if len(x) - 2 * dropped < 3:
         return 0.0
-    far = [np.abs(one - np.median(one)) for one in (x, y)]
-    ends = [np.partition(one, len(x) - dropped - 1)[len(x) - dropped - 1] for one in far]
+    with np.errstate(over="ignore"):
+        far = [np.abs(one - np.median(one)) for one in (x, y)]
+    ends = [float(np.partition(one, len(x) - dropped - 1)[len(x) - dropped - 1]) for one in far]
+    if not (ends[0] > 0 and math.isfinite(ends[0] + ends[1])):
+        return 0.0
     keep = (far[0] <= ends[0]) & (far[1] <= ends[1])
+    # In units that are powers of two, so that no square overflows, or vanishes.
+    exponents = [math.frexp(end)[1] for end in ends]
+    with np.errstate(over="ignore", invalid="ignore"):  # of rows that are left out
+        x, y = (np.ldexp(one, -exponent) for one, exponent in zip((x, y), exponents, strict=True))
+        slope = float(np.ldexp(_slope_of(x, y, keep, len(x) - dropped), exponents[1] - exponents[0]))
+    return slope if math.isfinite(slope) else 0.0
+
+
+def _slope_of(x: Floats, y: Floats, keep: NDArray[np.bool_], n_kept: int) -> float:
+    """Return the slope of a line through rows, of which those nearest to it are kept, step by step."""
     slope = 0.0
     for _ in range(_STEPS):
         dx, dy = x[keep] - x[keep].mean(), y[keep] - y[keep].mean()
@@ -149,11 +162,11 @@ def fit_slope(x: Floats, y: Floats, share: float) -> float:
             return 0.0
         slope = float(dx @ dy) / below
         away = np.abs(y - slope * x - np.median(y[keep] - slope * x[keep]))
-        now = away <= np.partition(away, len(x) - dropped - 1)[len(x) - dropped - 1]
+        now = away <= np.partition(away, n_kept - 1)[n_kept - 1]
         if np.array_equal(now, keep):
             break
         keep = now
-    return slope if math.isfinite(slope) else 0.0
+    return slope
 
 
 def _held_out(n_rows: int, left: NDArray[np.intp] | None) -> NDArray[np.intp]:

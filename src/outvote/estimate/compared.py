@@ -126,5 +126,5 @@ def ordered_rows(
     rows = read_rows(x, name, booleans=True, stay=True)
     if rows.ndim != 1:
         raise ValueError(f"{name} has shape {tuple(rows.shape)}: it must be one column here")
-    (known,) = per_column(implied(rows, assume), 1)
+    (known,) = per_column(implied(rows, assume, x), 1)
     return order_columns(rows, name, [known], nan_policy)[0], known

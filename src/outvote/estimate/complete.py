@@ -220,6 +220,12 @@ def u_statistic_by_evidence(samples: KernelRows, request: Request, terms: Terms)
         ready = kernel.fit(rows)
         function = partial(_finite, ArrayFunction(ready.function, ready.name))
         values = list(matched_values(function, kernel.degrees, rows, samples.bad, _MATCHINGS))
+        too_large = int((np.abs(values[0]) >= _LARGEST).sum())
+        if too_large > touched:
+            raise ValueError(
+                f"kernel {kernel.name!r} is too large for a float on {too_large} of {n_tuples} disjoint tuples of "
+                "rows: divide the rows by a power of ten first"
+            )
         column = OrderedTuples(values[0], np.empty(0, dtype=np.intp), 0, n_tuples, tuple(values))
         known = replace(assume, zetas=None) if isinstance(assume, FiniteVariance) else assume  # those of tuples
         found.append(mean_by_evidence(OrderedTable.of([column], (known,)), asked, terms))

@@ -298,7 +298,8 @@ def difference_of(
         one.values if tables else apply_function(functions[0], one.values, name, finite=False)
         for one, name in zip(samples, "ab", strict=True)
     ]
-    each = [per_column(implied(x, one), n_columns) for x, one in zip(rows, known, strict=True)]
+    given = (a, b) if plain else (None, None)
+    each = [per_column(implied(*one), n_columns) for one in zip(rows, known, given, strict=True)]
     ordered = [order_columns(*one, request.nan_policy) for one in zip(rows, "ab", each, strict=True)]
     columns = [Compared(*one) for one in zip(zip(*ordered, strict=True), zip(*each, strict=True), strict=True)]
 

@@ -21,7 +21,7 @@ from outvote.estimate.evidence import HINT, NO_SCALE, OrderedTable, mean_by_evid
 from outvote.estimate.ordered import Ordered
 from outvote.estimate.remarks import remark_on, remark_on_odd
 from outvote.estimate.request import Request
-from outvote.estimate.result import Interval, RobustEstimate, drawn_later
+from outvote.estimate.result import Interval, RobustEstimate, beyond_rounding, drawn_later
 from outvote.estimate.weigh import Weighed
 from outvote.votes.evidence import EvidenceInterval, Tally
 
@@ -152,7 +152,7 @@ def _written(
     )
     return RobustEstimate(
         estimate=estimate,
-        interval=Interval(found.low, found.high),
+        interval=Interval(*map(float, beyond_rounding(found.low, found.high))),
         certificate=certificate,
         plan=RowPlan(
             tuple(one.rows.n_rows for one in weighed.samples),

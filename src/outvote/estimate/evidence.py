@@ -22,7 +22,15 @@ from outvote.estimate.levels import Brief
 from outvote.estimate.ordered import Ordered, plain_average
 from outvote.estimate.remarks import remark_on, remark_on_odd
 from outvote.estimate.request import Assumed, Request, distinct
-from outvote.estimate.result import WITHOUT_BLOCKS, Histogram, Interval, RobustEstimate, drawn_later, shaped
+from outvote.estimate.result import (
+    WITHOUT_BLOCKS,
+    Histogram,
+    Interval,
+    RobustEstimate,
+    beyond_rounding,
+    drawn_later,
+    shaped,
+)
 from outvote.estimate.screened import Screened, is_bounded, without_bad_rows
 from outvote.votes import Ballot, Terms, ballot
 from outvote.votes.evidence import (
@@ -290,17 +298,27 @@ def _mean_of_column(
         refuse_contradiction(contradicts(rows, found, scale_of(assume), terms.log_delta), rows, assume)
     else:
         found = declared_interval(rows, assume, terms)
-        spread = not isinstance(assume, Bounded) and not found.empty
-        wide = spread and contradicts(rows, found, scale_of(assume), terms.log_delta)
-        refuse_contradiction(found.empty or wide, rows, assume)
+        refuse_contradiction(_misfits(rows, found, assume, terms), rows, assume)
     if isinstance(assume, Bounded):
         found = replace(found, low=max(found.low, assume.low), high=min(found.high, assume.high))
+    elif not isinstance(assume, Symmetric) and not found.empty:
+        low, high = beyond_rounding(found.low, found.high)
+        found = replace(found, low=float(low), high=float(high))
     if not math.isfinite(found.estimate):
         found = EvidenceInterval(found.low, found.high, rows.central_mean(), found.sd)
     if not found.empty:
         found = replace(found, estimate=_between_rows(found, rows))
     shown = ordered.picture(found.low, found.high) if picture else None
     return _Found(found, provenance, plain, vote, note, shown)  # type: ignore[arg-type]
+
+
+def _misfits(rows: SortedRows, found: EvidenceInterval, assume: Assumption, terms: Terms) -> bool:
+    """Return whether the rows contradict what was declared, given the interval."""
+    if found.empty or isinstance(assume, Bounded):
+        return found.empty
+    if math.isinf(found.low) and math.isinf(found.high):  # so wide that nothing lies outside: two ends say more
+        found = declared_interval(rows, assume, terms.two_sided)
+    return found.empty or contradicts(rows, found, scale_of(assume), terms.log_delta)
 
 
 def _between_rows(found: EvidenceInterval, rows: SortedRows) -> float:

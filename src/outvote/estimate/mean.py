@@ -140,7 +140,7 @@ def mean(
     if isinstance(x, RowSummary):
         return agree(request, [x.n_rows], mean_of_summary(x, assume, request))
     sample = read_columns(x, "x", axis, stay=partition != "hash", flatten=True)
-    known = implied(sample.values, assume) if request.evidence else assume
+    known = implied(sample.values, assume, x) if request.evidence else assume
     assumed = per_column(known, math.prod(sample.values.shape[1:]))
     found = agree(request, [len(sample.values)], mean_of(sample, assumed, request, simultaneous))
     return placed_like(found, x)

@@ -29,6 +29,8 @@ _BARS = 60
 _WIDEST = float(np.finfo(np.float64).max) / 2
 #: Shares of the rows whose quantiles say which bars are drawn.
 _SHARES = (0.0, 0.02, 0.25, 0.75, 0.98, 1.0)
+#: Intervals narrower than this, beside their ends, are widened by so much at either end.
+_CLOSE, _ROUNDING = 2.0**-40, 2.0**-50
 #: Rows that are counted for a picture if they are not in order anyway.
 _COUNTED = 2**14
 
@@ -67,6 +69,20 @@ class Interval(NamedTuple):
 
     low: Number
     high: Number
+
+
+def beyond_rounding(low: Any, high: Any) -> tuple[Any, Any]:
+    """Return ends a few floats farther apart where they are so close, beside their size, that rounding matters.
+
+    Examples
+    --------
+    >>> beyond_rounding(1e17, 1e17), beyond_rounding(0.5, 1.5)
+    ((9.999999999999992e+16, 1.0000000000000008e+17), (0.5, 1.5))
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = np.maximum(np.abs(low), np.abs(high))
+        more = np.where((high - low < _CLOSE * size) & (size < math.inf), _ROUNDING * size, 0.0)
+        return low - more, high + more
 
 
 class Histogram(NamedTuple):

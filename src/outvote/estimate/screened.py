@@ -12,14 +12,20 @@ from numpy.typing import NDArray
 
 from outvote.assumptions import Assumption, Bounded, Proportion
 from outvote.data.missing import NanPolicy, check_rows, screen
+from outvote.data.rows import holds_booleans
 from outvote.data.tensors import is_tensor, to_host
 from outvote.estimate.ordered import MANY_ROWS, Counted, Ordered, columns_in_bins
 from outvote.votes.evidence.bins import Bins
 
 
-def implied(values: NDArray[Any], assume: Any) -> Any:
-    """Return what is known of rows: what is declared; if nothing is, that boolean ones are 0 or 1."""
-    return Proportion() if assume is None and values.dtype == bool else assume
+def implied(values: NDArray[Any], assume: Any, given: Any = None) -> Any:
+    """Return what is known of rows: what is declared; if nothing is, that boolean ones are 0 or 1.
+
+    Truth values of which some are missing are numbers by now: whether they were, the type of what was given says.
+    """
+    if assume is None and (values.dtype == bool or (given is not None and holds_booleans(given))):
+        return Proportion()
+    return assume
 
 
 def order_columns(

@@ -16,7 +16,7 @@ from outvote.certificate import Certificate, Provenance
 from outvote.data.missing import ContradictionError
 from outvote.data.tensors import median, to_host
 from outvote.estimate.request import Assumed, Request, bounds_of, distinct
-from outvote.estimate.result import Interval, RobustEstimate, shaped
+from outvote.estimate.result import Interval, RobustEstimate, beyond_rounding, shaped
 from outvote.estimate.scales import Spread
 from outvote.votes import Ballot, Terms, ballot, median_of, medians_of_counts, sigma_free_factor
 
@@ -178,7 +178,7 @@ def conclude(
         side = request.terms.alternative
         low = np.full(np.size(centre), -math.inf) if side == "less" else np.ravel(centre - radius)
         high = np.full(np.size(centre), math.inf) if side == "greater" else np.ravel(centre + radius)
-        interval = Interval(*(shaped(np.clip(end, *bounds), shape) for end in (low, high)))
+        interval = Interval(*(shaped(np.clip(end, *bounds), shape) for end in beyond_rounding(low, high)))
     log_delta = request.terms.log_delta
     return RobustEstimate(
         estimate=centre,

@@ -161,7 +161,10 @@ class EagerEngine(Engine):
         """Add up the rows of each user in each group, as lazy frames do."""
         from outvote.tables.lazy import LazyEngine
 
-        return LazyEngine(self._frame.lazy(), None).sums(query, unit)
+        frame = self._frame
+        if frame.implementation.is_pyarrow():  # which refuses to turn integers into floats that are not the same
+            frame = _with_floats(frame, query.columns)
+        return LazyEngine(frame.lazy(), None).sums(query, unit)
 
     def frame(self, columns: dict[str, list[Any]], answer: Mapping[str, type | str] = ANSWER) -> Any:
         """Return an answer as a frame of the same kind; keys keep their types."""
@@ -183,6 +186,18 @@ def narwhals_frame(
         native = nw.from_dict(columns, schema=types, backend=backend).to_native()
         return nw.from_native(native.astype(dict.fromkeys(gaps, "Int64")))
     return nw.from_dict(columns, schema=types, backend=backend)
+
+
+def _with_floats(frame: Any, names: Sequence[str]) -> Any:
+    """Return a frame of pyarrow whose integers in some columns are the nearest floats."""
+    import narwhals as nw
+
+    table = frame.to_native()
+    for name in names:
+        at = table.column_names.index(name)
+        if frame.schema[name].is_integer():
+            table = table.set_column(at, name, table.column(at).cast("double", safe=False))
+    return nw.from_native(table)
 
 
 def summed_up(

@@ -231,9 +231,13 @@ def new_arm(assume: Assumption | None, n_pilot: int) -> Arm:
 
 
 def _premise(pilot: Floats, schedule: Schedule) -> float:
-    """Read an sd off the rows of a pilot: a multiple of that of the central ones; 0 if there are too few numbers."""
+    """Read an sd off the rows of a pilot: a multiple of that of the central ones.
+
+    It is 0, which promises nothing, if there are too few numbers, or if they are too large for an sd.
+    """
     pilot = pilot[np.isfinite(pilot)]
     if len(pilot) < 2:
         return 0.0
     count = min(schedule(len(pilot)), (len(pilot) - 1) // 2)
-    return premise_factor(count / len(pilot)) * SortedRows(np.sort(pilot), count).central_sd()
+    sd = premise_factor(count / len(pilot)) * SortedRows(np.sort(pilot), count).central_sd()
+    return sd if math.isfinite(sd) else 0.0

@@ -163,7 +163,7 @@ class Monitor:
             raise ValueError("some rows have an arm and some have none: name the arm of every batch, arm='B'")
         settings = self._settings
         if not self._arms:
-            settings = replace(settings, assume=implied(values, settings.assume))
+            settings = replace(settings, assume=implied(values, settings.assume, rows))
         kept = self._arms.get(name) or new_arm(settings.assume, settings.piloted(name))
         kept.update(values, settings.schedule, settings.nan_policy)
         self._settings, self._arms[name] = settings, kept

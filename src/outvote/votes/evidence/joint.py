@@ -215,7 +215,8 @@ class Joint:
         """Return the log evidence of a pair of factors for all means of a, from tables of the factors of all rows."""
         pair, means, of_a = self.pairs[p], self._means_of_a, self._tables_of_a[p]
         shift = -self.turned * means
-        lows, highs = (bottom + shift, top + shift) if self.ratio is None else (bottom * means, top * means)
+        with np.errstate(over="ignore", invalid="ignore"):  # NaN, where a mean is infinite, rules nothing out
+            lows, highs = (bottom + shift, top + shift) if self.ratio is None else (bottom * means, top * means)
         of_b = _log_factors(self.b.values, pair[1], lows, highs)
         if self.together is not None:
             return _least_sums(np.concatenate([of_a, of_b], axis=1), self.together) + self._paid(pair)

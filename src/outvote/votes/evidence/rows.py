@@ -291,9 +291,10 @@ class SortedRows:
         total -= len(inner) * factor.norm
         if not len(outer):
             return LogParts(total, outer)
-        y = np.maximum(outer - high, -factor.depth) if high < math.inf else np.full_like(outer, -factor.depth)
-        if low > -math.inf:  # else rows that overflowed would be that far from themselves
-            y = np.minimum(y, outer - low)
+        with np.errstate(over="ignore"):
+            y = np.maximum(outer - high, -factor.depth) if high < math.inf else np.full_like(outer, -factor.depth)
+            if low > -math.inf:  # else rows that overflowed would be that far from themselves
+                y = np.minimum(y, outer - low)
         return LogParts(total, factor.logs(y) - factor.norm)
 
     @cached_property
