@@ -156,6 +156,8 @@ def _slope_of(x: Floats, y: Floats, keep: NDArray[np.bool_], n_kept: int) -> flo
     """Return the slope of a line through rows, of which those nearest to it are kept, step by step."""
     slope = 0.0
     for _ in range(_STEPS):
+        if not keep.any():
+            return 0.0
         dx, dy = x[keep] - x[keep].mean(), y[keep] - y[keep].mean()
         below = float(dx @ dx)
         if not below > 0:

@@ -179,7 +179,8 @@ def _written(
     together: bool,
 ) -> RobustEstimate:
     lows, highs, estimates = numbers
-    sides = {"less": highs, "greater": lows}.get(request.terms.alternative, highs - lows)
+    with np.errstate(over="ignore"):
+        sides = {"less": highs, "greater": lows}.get(request.terms.alternative, highs - lows)
     note = "" if np.isfinite(sides).all() else "There are too few rows, or too many may be corrupt, to bound it."
     what = {"median": "medians"}.get(shares.statistic, shares.statistic)
     pictures = () if shares.several else tuple(Histogram.of(one.ordered, math.nan, math.nan) for one in samples)

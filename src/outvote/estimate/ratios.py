@@ -127,7 +127,7 @@ def read_ratios(x: Any, name: str, assume: Assumption | None, nan_policy: NanPol
     positive = below[~bad & (below > 0)]
     if not len(positive):
         raise ValueError(f"{name} has no positive denominator: nothing bounds a ratio")
-    usual = float(np.median(positive))
+    usual = float(np.partition(positive, len(positive) // 2)[len(positive) // 2])
     if not _LEAST < usual < _MOST:
         raise ValueError(
             f"{name} has denominators of about {usual:.4g}, but {_LEAST:g} to {_MOST:g} are taken: divide the "

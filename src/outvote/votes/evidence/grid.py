@@ -121,7 +121,8 @@ class Grid(NamedTuple):
 
     def rounding(self, bins: Bins) -> Floats:
         """Return how far a row may lie outside of its bin, because its distance from the centre was rounded."""
-        return 2.0**-49 * (abs(self.centre) + self.unit + np.minimum(np.abs(bins.low), np.abs(bins.high)))
+        with np.errstate(over="ignore"):
+            return 2.0**-49 * (abs(self.centre) + self.unit + np.minimum(np.abs(bins.low), np.abs(bins.high)))
 
     def bins(self, tallies: Tallies) -> Bins:
         """Return the bins that have rows, in the rows' own units."""
@@ -136,10 +137,10 @@ class Grid(NamedTuple):
         spread[beyond] = math.inf
         mean = near + (share + SLACK) * width
         mean[beyond] = near[beyond]
-        near, far, mean = (self.centre + self.unit * (side * one) for one in (near, far, mean))
-        far[beyond] = side[beyond] * FARTHEST
         with np.errstate(over="ignore"):
+            near, far, mean = (self.centre + self.unit * (side * one) for one in (near, far, mean))
             squares = count * spread * self.unit * self.unit
+        far[beyond] = side[beyond] * FARTHEST
         return Bins(count, mean, squares, np.where(side > 0, near, far), np.where(side > 0, far, near))
 
 
