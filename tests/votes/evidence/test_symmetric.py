@@ -21,7 +21,7 @@ rows = st.lists(
 
 def all_averages(values):
     first, second = np.triu_indices(len(values))
-    return np.sort(values[first] / 2 + values[second] / 2)
+    return np.sort((values[first] + values[second]) / 2)
 
 
 @given(rows, st.floats(0, 1))
