@@ -1,7 +1,10 @@
 """Rows that contradict declared bounds are refused, whichever way they come."""
 
+import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import outvote as ov
@@ -126,3 +129,40 @@ def test_as_many_rows_outside_as_may_be_corrupt_are_no_contradiction(settings):
 
 def test_rounding_is_no_contradiction():
     assert ov.mean(np.full(999, 0.1), assume=Bounded(0, 0.1), partition="hash").interval.high == 0.1
+
+
+def summed_in_chunks(rows, n_blocks, size):
+    summary = ov.BlockSummary(n_blocks, seed=1)
+    for first in range(0, len(rows), size):
+        summary.update(rows[first : first + size], ids=np.arange(first, min(first + size, len(rows))))
+    return summary
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.7e9, 1.7e9 + 100), (1e6, 1e6 + 0.1), (-1e12, -1e12 + 1), (0.0, 1e-158)])
+@pytest.mark.parametrize("share", [0.001, 0.5, 1.0])
+def test_rows_on_far_bounds_are_no_contradiction_however_they_are_summed_up(low, high, share):
+    rows = np.where(np.random.default_rng(0).random(20_000) < share, low, high)
+    known = Bounded(low, high)
+    frame = pd.DataFrame({"v": rows, "i": np.arange(len(rows))})
+    for found in (
+        summed_in_chunks(np.sort(rows), 5, 7).result(contamination=0, assume=known),
+        ov.mean(rows, 0, assume=known, partition="hash", n_blocks=11),
+        ov.scan(pa.Table.from_pandas(frame), row_id="i").mean("v", contamination=0, assume=known, n_blocks=11),
+        ov.scan(pl.from_pandas(frame).lazy(), row_id="i").mean("v", contamination=0, assume=known, n_blocks=11),
+        ov.scan(duckdb.from_df(frame), row_id="i").mean("v", contamination=0, assume=known, n_blocks=11),
+    ):
+        assert low <= found.interval.low <= found.interval.high <= high
+
+
+def test_kernels_on_far_bounds_are_no_contradiction():
+    kernel = ov.Kernel(lambda a, b: 0.1 * a + 0.2 * b + 0.3 * a + 0.4 * b, degrees=2, name="weighted")
+    known = Bounded(1e12, 1e12 + 1)
+    assert ov.u_statistic(np.full(400, 1e12 + 1), kernel=kernel, contamination=3, assume=known, vote="median").plan
+
+
+@pytest.mark.parametrize("settings", [{}, {"partition": "hash"}, {"n_blocks": 21}, {"vote": "soft"}])
+def test_floats_of_32_bits_are_compared_as_they_are(settings):
+    rows = np.where(np.arange(2100) % 2, np.float32(0.1), np.float32(0.0)).astype(np.float32)  # which is above 0.1
+    with pytest.raises(MoreCorruptRows, match="outside the bounds"):
+        ov.mean(rows, 0, assume=Bounded(0, 0.1), **settings)
+    assert ov.mean(rows, 0, assume=Bounded(0, float(np.float32(0.1))), **settings).interval.high < 0.1

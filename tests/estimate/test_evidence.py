@@ -265,3 +265,9 @@ def test_rows_that_spread_too_much_for_a_declared_scale_are_refused(assume, n_co
     with pytest.raises(ValueError, match="the rows contradict assume="):
         ov.mean(rows, n_corrupt, assume=assume, alternative=alternative)
     assert ov.mean(rows[:300], n_corrupt, assume=assume, alternative=alternative).certificate.provenance == "certified"
+
+
+@pytest.mark.parametrize("n", [8000, 9000])
+def test_the_estimate_lies_between_the_rows_however_many_there_are(n):
+    rows = (np.arange(n) < 0.93 * n).astype(float)
+    assert ov.mean(rows, 180, assume=ov.Bounded(-100, 10_001)).estimate == 1.0

@@ -237,6 +237,14 @@ def test_radius_is_precise_far_from_zero(engine, far):
     assert found.radius == pytest.approx(expected.radius, rel=1e-9)
 
 
+def test_means_of_blocks_are_precise_far_from_zero(engine):
+    values = 1e9 + 0.1 + 1e-4 * np.random.default_rng(0).normal(size=60_000)
+    known = ov.FiniteVariance(1.1e-4)
+    found = engine(pa.table({"x": values})).mean("x", contamination=2, n_blocks=11, assume=known, rng=1)
+    expected = ov.mean(values, 2, n_blocks=11, assume=known, rng=1, partition="hash")
+    np.testing.assert_allclose(found.block_values, expected.block_values, rtol=4e-16)
+
+
 KEYS = {
     "text": ["b", "a"],
     "integers": [2**40, -3],
@@ -340,6 +348,7 @@ def test_any_split_of_files_equals_the_mean_in_memory(n_rows, cuts, seed, kind):
         same(ov.scan(**source).mean("x", contamination=0, n_blocks=min(n_rows, 7), rng=seed), expected)
 
 
+@pytest.mark.filterwarnings("ignore:row_id='id' has .* rows, but only")  # of ids that come twice
 @settings(max_examples=15, deadline=None)
 @given(
     st.lists(st.one_of(st.sampled_from(IDS), st.integers(-(2**63), 2**63 - 1)), min_size=1, max_size=60),

@@ -47,6 +47,7 @@ def _allowed(column: Any, known: Bounded) -> Any:
     """Return which values clean rows may have."""
     if isinstance(known, Proportion):
         return (column == 0) | (column == 1)
+    column = column.astype(np.float64, copy=False) if isinstance(column, np.ndarray) else column  # as it is compared
     return (column >= known.low) & (column <= known.high)
 
 

@@ -162,7 +162,7 @@ def refuse_false_bounds(
     ready = kernel.fit(rows)
     function = partial(_finite, ArrayFunction(ready.function, ready.name))
     values = next(matched_values(function, kernel.degrees, rows, bad, 1))
-    slack = 1e-9 * assume.width
+    slack = 1e-9 * assume.width + 2.0**-46 * max(abs(assume.low), abs(assume.high))
     outside = values[(values < assume.low - slack) | (values > assume.high + slack)]
     if len(outside) > n_corrupt:
         raise ContradictionError(

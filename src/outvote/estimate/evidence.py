@@ -307,7 +307,7 @@ def _mean_of_column(
     if not math.isfinite(found.estimate):
         found = EvidenceInterval(found.low, found.high, rows.central_mean(), found.sd)
     if not found.empty:
-        found = replace(found, estimate=_between_rows(found, rows))
+        found = replace(found, estimate=_between_rows(found, rows, ordered))
     shown = ordered.picture(found.low, found.high) if picture else None
     return _Found(found, provenance, plain, vote, note, shown)  # type: ignore[arg-type]
 
@@ -321,11 +321,14 @@ def _misfits(rows: SortedRows, found: EvidenceInterval, assume: Assumption, term
     return found.empty or contradicts(rows, found, scale_of(assume), terms.log_delta)
 
 
-def _between_rows(found: EvidenceInterval, rows: SortedRows) -> float:
+def _between_rows(found: EvidenceInterval, rows: SortedRows, ordered: Ordered) -> float:
     """Return the estimate moved between the smallest row and the largest one, and then into the interval."""
     seen = found.estimate
     if rows.n_values:
-        seen = min(max(seen, rows.smallest), -rows.mirrored.smallest)
+        least, most = rows.smallest, -rows.mirrored.smallest
+        if isinstance(rows, BinnedRows) and ordered.has_rows and not rows.bins.high[0] <= seen <= rows.bins.low[-1]:
+            least, most = ordered.ends  # those of bins are farther out
+        seen = min(max(seen, least), most)
     return min(max(seen, found.low), found.high)
 
 

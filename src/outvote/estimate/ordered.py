@@ -113,6 +113,11 @@ class Ordered:
         """The rows that may be clean, as they came."""
         return self.column[~np.isnan(self.column)] if self.n_found else self.column
 
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest row that may be clean."""
+        return float(self.clean.min()), float(self.clean.max())
+
     def size(self, n_dropped: int) -> float:
         """Return a power of two near the size of the rows that are not dropped, if that is extreme; else 1."""
         if n_dropped not in self._sizes:

@@ -304,7 +304,7 @@ def summaries_from_lines(
     """Build summaries from what an engine finds; `ask` it for lines of rows multiplied by a number, less others.
 
     Where the sum of a block is too large for a float, its mean is taken of smaller numbers. Where rows are far from 0
-    beside their sd, so that a variance loses digits, it is taken of the rows less the median of the means.
+    beside their sd, so that sums lose digits, they are taken of the rows less the median of the means.
     """
     lines = ask(1.0, None).in_order()
     means, variances = lines.means, lines.variances
@@ -314,8 +314,9 @@ def summaries_from_lines(
     with np.errstate(over="ignore", invalid="ignore"):
         if ((variances != 0) & (np.sqrt(np.abs(variances)) < _FEW_DIGITS * np.abs(means))).any():
             middle = np.median(means, axis=0)
-            near = np.abs(means - middle) < np.abs(means) / 2  # nothing is lost by subtracting
-            variances = np.where(near, ask(1.0, middle).in_order().variances, variances)
+            near, less = np.abs(means - middle) < np.abs(means) / 2, ask(1.0, middle).in_order()
+            means = np.where(near, middle + less.means, means)  # nothing is lost by subtracting
+            variances = np.where(near, less.variances, variances)
         m2 = variances * lines.counts[:, None]
     m2 = np.where(np.isfinite(m2), np.maximum(m2, 0.0), np.inf)
     edges = np.searchsorted(lines.groups, np.arange(len(n_blocks) + 1))

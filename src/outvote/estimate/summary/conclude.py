@@ -17,6 +17,11 @@ from outvote.estimate.summary.moments import Moments
 from outvote.estimate.voting import Part, Voted, conclude, vote
 from outvote.votes import Terms
 
+#: Averages of n numbers are wrong by less than this times n times the largest of them.
+_ROUNDING = 2.0**-50
+#: Squares of numbers above this are floats without loss.
+_SQUARED = 1e-140
+
 
 class Summed(Protocol):
     """The attributes of a summary that a vote needs."""
@@ -50,13 +55,16 @@ def _refuse_rows_outside(blocks: Moments, assumed: Assumed, allowed: int) -> Non
     if not kinds:
         return
     low, high = bounds_of(assumed)
-    rounding = 1e-9 * max(one.width + abs(one.low) * 1e-6 for one in kinds)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+    counts, width = blocks.counts[:, None], max(one.width for one in kinds)
+    size = max(max(abs(one.low), abs(one.high)) for one in kinds)
+    rounding = 1e-9 * width + _ROUNDING * counts * size  # sums are rounded once for each row at most
+    with np.errstate(over="ignore", invalid="ignore"):
         above, below = high + rounding - blocks.means, blocks.means - low + rounding
-        outside = (np.minimum(above, below) < 0) | (blocks.m2 > above * below * blocks.counts[:, None] * (1 + 1e-9))
+        outside = np.minimum(above, below) < 0
+        if width > _SQUARED:
+            outside |= blocks.m2 > above * below * counts * (1 + 1e-9)
         exact = [isinstance(one, Proportion) for one in assumed]
-        less = blocks.m2 < blocks.counts[:, None] * (blocks.means * (1 - blocks.means) - 1e-9)
-        outside |= less & exact
+        outside |= (blocks.m2 < counts * (blocks.means * (1 - blocks.means) - 1e-9)) & exact
     if (most := int(outside.sum(axis=0).max(initial=0))) > allowed:
         raise ContradictionError(
             f"the rows contradict assume={kinds[0]!r}: {most} of {len(outside)} blocks hold rows outside these "
