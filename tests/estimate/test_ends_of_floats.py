@@ -83,3 +83,9 @@ def test_monitors_of_the_largest_rows_can_be_sent():
     json.loads(watch.to_json())
     again = ov.Monitor.from_json(watch.to_json()).result()
     assert again.certificate.provenance == watch.result().certificate.provenance == "none"
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e300])
+def test_lifts_of_adjusted_means_that_no_float_holds_are_refused(scale):
+    with pytest.raises(ValueError, match="the difference is too large for a float"):
+        ov.difference(np.full(60, 5e-324), G * scale, covariate=(H, G), relative=True)

@@ -1,5 +1,6 @@
 """Parameters of other kinds are refused, and predictions of short floats do not overflow."""
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -205,3 +206,12 @@ def test_losses_of_held_out_rows():
 def test_divergence_is_an_error_of_value_and_of_arithmetic():
     assert issubclass(ov.learning.DivergenceError, ValueError)
     assert issubclass(ov.learning.DivergenceError, ArithmeticError)
+
+
+@pytest.mark.parametrize("value", [0, 1.5, "x", float("inf"), 2**31, 10**30, True])
+def test_numbers_of_jobs_that_cannot_be_are_refused(value):
+    told = f"n_jobs={value!r} must be a number of jobs from 1 to 10000, or -1 for all processors"
+    with pytest.raises(ValueError, match=re.escape(told)):
+        ov.RobustFit(DecisionTreeClassifier(), n_jobs=value).fit(X, Y)
+    with pytest.raises(ValueError, match=re.escape(told)):
+        ov.u_statistic(X[:, 0], kernel="gini", n_jobs=value)

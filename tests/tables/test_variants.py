@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 
 import narwhals as nw
 import numpy as np
@@ -321,3 +322,16 @@ def test_integers_beyond_those_of_floats_are_added_up_on_every_frame():
     for other in (pa.Table.from_pandas(frame), pl.from_pandas(frame)):
         found = ov.difference(other, **asked).to_pandas()
         assert found[["low", "high"]].to_numpy() == pytest.approx(expected[["low", "high"]].to_numpy(), rel=1e-9)
+
+
+def test_sums_of_users_that_no_float_holds_are_corrupt_rows():
+    frame = pd.DataFrame({"v": np.sin(np.arange(240.0)), "g": ["a", "a", "b", "b"] * 60, "u": np.arange(240) // 2})
+    asked = {"value": "v", "by": "g", "unit": "u", "contamination": 2, "nan_policy": "corrupt"}
+    expected = ov.difference(frame.assign(v=frame["v"].where(frame["u"] > 0)), **asked)
+    frame.loc[frame["u"] == 0, "v"] = 1.7e308
+    for one in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = ov.difference(one, **asked)
+        ends = nw.from_native(found)["low"].to_list() + nw.from_native(found)["high"].to_list()
+        assert ends == pytest.approx([*expected["low"], *expected["high"]])

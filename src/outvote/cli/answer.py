@@ -46,6 +46,7 @@ _OPTIONS = [
     (r"\bcolumn=", "--value "),
     (r"\bby=", "--by "),
     (r"\bq=", "--q "),
+    (r"\bjobs=", "--jobs "),
     (r"\brow_id=", "--row-id "),
     (r"\bformat=", "--format "),
     (r"\b(encoding|decimal|sheet)='([^']*)'", r"--\1 \2"),

@@ -20,6 +20,8 @@ R = TypeVar("R")
 MOST = 2**53
 #: Below it the logarithm of 1 - confidence has no digits left.
 _LEAST_CONFIDENCE = 1e-6
+#: More processes than this help nowhere; far more, no machine can start.
+_MOST_JOBS = 10_000
 
 
 #: What arguments are called elsewhere, and here.
@@ -204,6 +206,25 @@ def whole(name: str, value: object, least: int = 0) -> int:
         raise TypeError(f"{name}={value!r} must be an integer")
     _check_size(name, value, value, least)
     return int(value)  # type: ignore[call-overload]
+
+
+def number_of_jobs(n_jobs: object, name: str = "n_jobs") -> int | None:
+    """Return a number of jobs as joblib takes it.
+
+    Examples
+    --------
+    >>> number_of_jobs(np.int8(2)), number_of_jobs(-1), number_of_jobs(None)
+    (2, -1, None)
+    >>> number_of_jobs(0)
+    Traceback (most recent call last):
+    ValueError: n_jobs=0 must be a number of jobs from 1 to 10000, or -1 for all processors
+    """
+    if n_jobs is None:
+        return None
+    if not is_whole(n_jobs) or n_jobs == 0 or abs(n_jobs) > _MOST_JOBS:  # type: ignore[arg-type]
+        what = f"a number of jobs from 1 to {_MOST_JOBS}, or -1 for all processors"
+        raise ValueError(f"{name}={n_jobs!r} must be {what}")
+    return int(n_jobs)  # type: ignore[call-overload]
 
 
 def _check_size(name: str, given: object, entry: Any, least: int) -> None:

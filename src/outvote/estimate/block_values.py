@@ -16,7 +16,6 @@ from outvote.assumptions import Bounded, Proportion
 from outvote.blocks.hashing import hash_rows
 from outvote.blocks.partition import Partition, blocks_by_size, draw, from_labels
 from outvote.blocks.plan import BlockPlan, Grid
-from outvote.data.arguments import is_whole
 from outvote.data.missing import neutralise, screen
 from outvote.data.tensors import is_tensor, namespace, to_host
 from outvote.estimate.request import Assumed, Request, distinct
@@ -244,8 +243,6 @@ def _in_jobs(
     n_jobs: int | None,
 ) -> NDArray[Any]:
     """Evaluate blocks in several joblib jobs: each job has some blocks of `stacks`, and all of the `others`."""
-    if n_jobs is not None and (not is_whole(n_jobs) or n_jobs == 0):
-        raise ValueError(f"n_jobs={n_jobs!r} must be a number of jobs, -1 for all processors, or None")
     if n_jobs == 1 or (n_jobs is None and "joblib" not in sys.modules):
         return function(*stacks, *others)
     from joblib import Parallel, delayed, effective_n_jobs

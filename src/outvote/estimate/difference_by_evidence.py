@@ -27,6 +27,7 @@ from outvote.votes.evidence import EvidenceInterval, Tally
 
 #: Share of δ that the interval of a's own values has in a lift of adjusted ones.
 _OF_VALUES = 0.1
+_TOO_LARGE = "the difference is too large for a float: divide both by a power of ten first"
 _REASON = "A value of the difference is ruled out only by evidence of both samples that is left when rows go: "
 _REASON_TOGETHER = (
     _REASON + "those that speak most against it, wherever they are, as many as may be corrupt in both together."
@@ -94,6 +95,8 @@ def _adjusted_lift(
             high = max(corners) if request.terms.alternative != "greater" else math.inf
     if base == 0:
         raise ValueError("relative=True divides by the mean of a, which is 0 here")
+    if not math.isfinite(gap_estimate / base):
+        raise ValueError(_TOO_LARGE)
     found = EvidenceInterval(low, high, min(max(gap_estimate / base, low), high))
     plain = weighed.plain / values.plain if values.plain else math.nan
     result = _written(compared, replace(weighed, relative=True), found, request, together=together, plain=plain)
@@ -130,7 +133,7 @@ def _written(
         with np.errstate(over="ignore"):
             estimate = centres[1] / centres[0] - 1 if weighed.relative else centres[1] - centres[0]
     if not math.isfinite(estimate):
-        raise ValueError("the difference is too large for a float: divide both by a power of ten first")
+        raise ValueError(_TOO_LARGE)
     estimate = min(max(estimate, found.low), found.high)  # one end alone may leave it out
     ends = {"less": [found.high - estimate], "greater": [estimate - found.low]}
     radius = max(ends.get(request.terms.alternative, [estimate - found.low, found.high - estimate]))

@@ -14,7 +14,7 @@ from outvote.assumptions import Assumption, Bounded, FiniteVariance, one_assumpt
 from outvote.blocks.partition import PartitionKind, Remainder, Rng
 from outvote.blocks.plan import GridPlan, Plan
 from outvote.contamination import Contamination
-from outvote.data.arguments import check_choice, check_flags
+from outvote.data.arguments import check_choice, check_flags, number_of_jobs
 from outvote.data.missing import NanPolicy
 from outvote.data.rows import read_columns, read_rows
 from outvote.data.tensors import is_tensor, to_host
@@ -129,6 +129,7 @@ def u_statistic(
     named = kernel_of(kernel)
     check_choice("grid", grid or "full", Literal["full", "diagonal"])
     check_flags(simultaneous=simultaneous)
+    n_jobs = number_of_jobs(n_jobs)
     request = Request.read(
         contamination, confidence, vote=vote, votes=KernelVote, n_blocks=n_blocks, n_samples=len(samples),
         partition=partition, remainder=remainder, nan_policy=nan_policy, alternative=alternative, rng=rng,

@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_method_params, _num_samples, check_i
 
 from outvote.assumptions.assumption import Proportion
 from outvote.contamination import Contamination
+from outvote.data.arguments import number_of_jobs
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.risk import certify_risk
 from outvote.learning.arrays import Array
@@ -288,7 +289,7 @@ class _Trial:
         """Return the out-of-fold predictions of all rows, each from a model of kept rows, for each deal of folds."""
         folds = [self._folds() for _ in range(n_deals)]
         asked = [(fold, number) for fold in folds for number in range(_N_FOLDS)]
-        models = Parallel(n_jobs=self.own.n_jobs)(
+        models = Parallel(n_jobs=number_of_jobs(self.own.n_jobs))(
             delayed(_predicted)(
                 self.own.estimator, self.X, self.labels, np.flatnonzero(kept & (fold != number)),
                 np.flatnonzero(fold == number), self.params, self._n_classes, self._judges_chances,

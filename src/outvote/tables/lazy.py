@@ -423,7 +423,8 @@ class LazyEngine(Engine):
         for j in range(len(query.columns)):
             value = nw.col(ours(f"v{j}"))
             totals += [value.sum().alias(f"v{j}"), value.min().alias(f"low{j}"), value.max().alias(f"high{j}")]
-        found = self._collected(frame.group_by(*heads).agg(*totals))
+        with np.errstate(over="ignore", invalid="ignore"):  # sums that no float holds are infinite
+            found = self._collected(frame.group_by(*heads).agg(*totals))
         for j, name in enumerate((*query.by, unit)):
             if found[heads[j]].is_null().any():
                 refuse_null_key(name)

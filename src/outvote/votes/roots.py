@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -23,6 +24,20 @@ def grid_step(tolerance: float) -> float:
     (0.25, 0.25)
     """
     return math.ldexp(0.5, math.frexp(tolerance)[1])
+
+
+def times_power_of_two(x: float, exponent: int) -> float:
+    """Return x·2ⁿ; where that is beyond all floats, the next one below it: the largest float, or -∞.
+
+    Examples
+    --------
+    >>> times_power_of_two(1.5, 1), times_power_of_two(-1.5, 1024), times_power_of_two(1.5, 1024)
+    (3.0, -inf, 1.7976931348623157e+308)
+    """
+    try:
+        return math.ldexp(x, exponent)
+    except OverflowError:
+        return sys.float_info.max if x > 0 else -math.inf
 
 
 def down_to_grid(x: float, step: float) -> float:

@@ -193,6 +193,17 @@ def test_unknown_experiment_prints_one_line(tmp_path):
     assert done.stderr == "outvote: no experiment is called 'ruin-meen': did you mean 'ruin-mean'?\n"
 
 
+def test_impossible_numbers_of_jobs_print_one_line(tmp_path):
+    for jobs in (0, 10**8):
+        done = outvote("reproduce", "ruin-mean", "--jobs", jobs, "-o", tmp_path / "out")
+        assert done.returncode == 2
+        assert (
+            done.stderr
+            == f"outvote: --jobs {jobs} must be a number of jobs from 1 to 10000, or -1 for all processors\n"
+        )
+        assert not list(tmp_path.iterdir())
+
+
 def test_version():
     done = outvote("--version")
     assert done.stdout == f"outvote {importlib.metadata.version('outvote')}\n"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from outvote.votes import Terms
 from outvote.votes.evidence import Sample, SortedRows, difference_interval
 from outvote.votes.evidence import ratio as module
 from outvote.votes.evidence.factors import KurtosisFactor, SubGaussianFactor, VarianceFactor
+from outvote.votes.evidence.interval import premise_interval
 from outvote.votes.evidence.joint import Joint, pairs_of_factors
 from outvote.votes.evidence.ratio import Cells, RatioRows
 
@@ -198,3 +201,17 @@ def test_intervals_move_with_the_rows(seed, shift, scale):
     assert (two.low, two.high) == pytest.approx((scale * one.low, scale * one.high), abs=1e-4 * scale)
     turned = difference_interval(sample(*b, 1, 3.0), sample(*a, 1, 3.0), TERMS, together=2)
     assert (turned.low, turned.high) == pytest.approx((-one.high, -one.low), abs=1e-9)
+
+
+@pytest.mark.parametrize("sd", [1.0, 1.7e308])
+def test_ends_that_no_float_holds_are_rounded_outwards(sd):
+    generator = np.random.default_rng(0)
+    rows = RatioRows(Cells.of(generator.normal(size=60) * 1.7e307, 0.05 + generator.exponential(0.05, 60)), 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert rows.largest_kept <= sys.float_info.max
+        found = premise_interval(rows, sd, TERMS)
+    assert not math.isnan(found.low)
+    assert not math.isnan(found.high)
+    if sd > 1:
+        assert (found.low, found.high) == (-math.inf, math.inf)

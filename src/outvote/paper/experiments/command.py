@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from outvote.data.arguments import number_of_jobs
 from outvote.paper.experiments import NAMES, get
 from outvote.paper.experiments.base import Experiment, Outcome
 from outvote.paper.experiments.running import load, parameters_of, resumable, run, save
@@ -51,6 +52,7 @@ def reproduce(
     mpl.use("agg")
     # joblib restarts a worker whose memory has grown, which needs no warning.
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+    number_of_jobs(jobs, "jobs")
     console = Console(stderr=True)
     chosen = [get(name) for name in dict.fromkeys(names or NAMES)]
     folder.mkdir(parents=True, exist_ok=True)

@@ -24,6 +24,7 @@ from outvote.votes.evidence.running import RateEvidence, rate_stakes, running_fa
 from outvote.votes.evidence.running_bounded import BoundedDifference, BoundedEvidence
 from outvote.votes.evidence.running_rates import log_evidence_of_rates
 from outvote.votes.evidence.two_samples import Sample, scales_of
+from outvote.votes.roots import times_power_of_two
 from outvote.votes.terms import Terms
 
 #: Where the search for the least evidence begins, in first steps from the bound.
@@ -76,7 +77,10 @@ def _least_of_cells(rows: SortedRows, factors: Sequence[Factor], bound: float, s
     if not 0 < sd < math.inf:
         return -math.inf
     exponent = math.frexp(sd)[1]
-    rows, sd, bound = rows.scaled(2.0**-exponent), math.ldexp(sd, -exponent), math.ldexp(bound, -exponent)
+    rows, sd = rows.scaled(2.0**-exponent), math.ldexp(sd, -exponent)
+    bound = -times_power_of_two(-bound, -exponent)  # rounded up
+    if bound == math.inf:
+        return -math.inf
     top = math.ceil(math.log(sd) / math.log(CELL) + 1e-9)
     found, spread = math.inf, -math.inf
     for k in range(top, top - _MOST_CELLS, -1):

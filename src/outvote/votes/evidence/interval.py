@@ -27,7 +27,7 @@ from outvote.votes.evidence.factors import (
 from outvote.votes.evidence.ratio import RatioRows
 from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.evidence.scale import Pairs, log_spread_of, sigma_upper, upper_is_possible
-from outvote.votes.roots import down_to_grid, grid_step
+from outvote.votes.roots import down_to_grid, grid_step, times_power_of_two
 from outvote.votes.terms import Terms
 
 #: Share of δ that the soft or clipped vote has: no interval is wider than theirs at this share.
@@ -275,7 +275,7 @@ def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Te
         end = end_in_cell(rows, cell(k), price, end, start, first)
         if end == -math.inf:
             return end
-    return math.ldexp(end, exponent)
+    return times_power_of_two(end, exponent)
 
 
 def _prices(terms: Terms, share: float) -> tuple[float, float]:

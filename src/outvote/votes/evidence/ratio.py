@@ -12,6 +12,7 @@ denominators) says (Minkowski).
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -299,12 +300,12 @@ class RatioRows(SortedRows):
     def largest_kept(self) -> float:
         """A ratio up to which at least one row that is not dropped has a positive gap."""
         cells = self.cells
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             below = np.where(cells.gap_low > 0, cells.slope_high, cells.slope_low)
             turn = np.where(below > 0, cells.gap_low / below, np.where(cells.gap_low > 0, math.inf, -math.inf))
         order = np.argsort(-turn, kind="stable")
         rank = int(np.searchsorted(np.cumsum(cells.count[order]), self.droppable, side="right"))
-        return cells.origin + float(turn[order[min(rank, len(order) - 1)]])
+        return min(cells.origin + float(turn[order[min(rank, len(order) - 1)]]), sys.float_info.max)
 
     @cached_property
     def mirrored(self) -> RatioRows:
