@@ -1,6 +1,7 @@
 """Parameters of other kinds are refused, and predictions of short floats do not overflow."""
 
 import re
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -215,3 +216,14 @@ def test_numbers_of_jobs_that_cannot_be_are_refused(value):
         ov.RobustFit(DecisionTreeClassifier(), n_jobs=value).fit(X, Y)
     with pytest.raises(ValueError, match=re.escape(told)):
         ov.u_statistic(X[:, 0], kernel="gini", n_jobs=value)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [ov.RobustFit(DecisionTreeClassifier()), ov.RobustClassifier(), ov.RobustAUCClassifier(), ov.RobustMetricLearner()],
+)
+def test_numbers_that_no_integer_holds_are_no_classes(model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="Unknown label type: continuous"):
+            model.fit(X, np.where(Y, 1e308, 0.0))

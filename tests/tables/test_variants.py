@@ -335,3 +335,11 @@ def test_sums_of_users_that_no_float_holds_are_corrupt_rows():
             found = ov.difference(one, **asked)
         ends = nw.from_native(found)["low"].to_list() + nw.from_native(found)["high"].to_list()
         assert ends == pytest.approx([*expected["low"], *expected["high"]])
+
+
+@pytest.mark.parametrize("known", [None, ov.FiniteVariance(1.0), ov.FiniteKurtosis(5.0, sd=2.0)])
+def test_a_variant_of_nothing_but_corrupt_rows_has_no_answer(known):
+    frame = pd.DataFrame({"v": [math.nan, 1.0], "k": ["a", "b"]})
+    found = ov.difference(frame, value="v", by="k", nan_policy="corrupt", assume=known)
+    assert found["estimate"].isna().all()
+    assert "no vote can help" in found["note"][0]

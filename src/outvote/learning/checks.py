@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from outvote.data.names import texts_of
@@ -54,6 +55,12 @@ def one_label_each(y: Any, rows: Array, name: str = "y") -> Array:
         raise ValueError(f"{name} has {len(labels)} entries for {len(rows)} rows")
     assert_all_finite(labels, input_name=name)
     return labels
+
+
+def check_classes(labels: Array) -> None:
+    """Refuse numbers that are no classes, such as 0.5."""
+    with np.errstate(invalid="ignore"):  # of labels that no integer holds
+        check_classification_targets(labels)
 
 
 def classes_in(labels: Array, name: str = "y") -> tuple[Array, Array]:

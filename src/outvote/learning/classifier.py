@@ -8,11 +8,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 
 from outvote.blocks.plan import BlockPlan
 from outvote.learning.arrays import Array
-from outvote.learning.checks import classes_in, one_label_each
+from outvote.learning.checks import check_classes, classes_in, one_label_each
 from outvote.learning.fit import Ballots, Fit, Task
 from outvote.learning.jury import trusted_classes
 from outvote.learning.labels import known_labels
@@ -106,7 +105,7 @@ class RobustClassifier(ClassifierMixin, RobustLearner):  # type: ignore[misc]
 
     def _task(self, X: Any, y: Any, reset: bool = True, classes: Any = None) -> Task:
         x, y = self._check_rows(X, y, reset)
-        check_classification_targets(y)
+        check_classes(y)
         if reset:
             self.classes_ = classes_in(*((y,) if classes is None else (np.asarray(classes), "classes")))[0]
         unknown = np.setdiff1d(y, self.classes_)

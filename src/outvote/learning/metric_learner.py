@@ -6,13 +6,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from outvote.blocks.plan import BlockPlan
 from outvote.kernels.kernel import Kernel
 from outvote.learning.arrays import Array
-from outvote.learning.checks import classes_in, one_label_each, refuse_masks, refuse_tiny
+from outvote.learning.checks import check_classes, classes_in, one_label_each, refuse_masks, refuse_tiny
 from outvote.learning.fit import Fit, Task
 from outvote.learning.learner import HeldOutRisk, RobustLearner
 from outvote.learning.losses import DistanceHinge, MetricHinge, loss_of
@@ -115,7 +114,7 @@ class RobustMetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rob
 
     def _task(self, X: Any, y: Any, reset: bool = True) -> Task:
         x, y = self._check_rows(X, y, reset, ensure_min_samples=2)
-        check_classification_targets(y)
+        check_classes(y)
         self._classes, codes = classes_in(y)
         if len(self._classes) < 2:
             raise ValueError(f"y has one class only ({self._classes[0]!r}): there is nothing to tell apart")

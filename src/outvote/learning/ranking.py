@@ -7,13 +7,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import roc_auc_score
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from outvote.kernels.kendall import kendall
 from outvote.kernels.kernel import Kernel
 from outvote.learning.arrays import Array
-from outvote.learning.checks import classes_in, one_label_each, refuse_masks
+from outvote.learning.checks import check_classes, classes_in, one_label_each, refuse_masks
 from outvote.learning.divergence import check_coefficients
 from outvote.learning.fit import Fit, Task
 from outvote.learning.learner import HeldOutRisk, RobustLearner
@@ -194,7 +193,7 @@ class RobustAUCClassifier(ClassifierMixin, _LinearScore):  # type: ignore[misc]
     def _task(self, X: Any, y: Any, reset: bool = True, classes: Any = None) -> Task:
         x, y = self._check_rows(X, y, reset, ensure_min_samples=2)
         known = np.unique(classes) if classes is not None else None if reset else self.classes_
-        check_classification_targets(y)
+        check_classes(y)
         self.classes_, codes = classes_in(y)
         if len(self.classes_) > 2:
             raise ValueError(

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils import _safe_indexing, assert_all_finite, check_random_state, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, _num_samples, check_is_fitted, column_or_1d, validate_data
 
 from outvote.assumptions.assumption import Proportion
@@ -21,7 +20,14 @@ from outvote.data.arguments import number_of_jobs
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.risk import certify_risk
 from outvote.learning.arrays import Array
-from outvote.learning.checks import classes_in, one_label_each, refuse_input, refuse_masks, residual_losses
+from outvote.learning.checks import (
+    check_classes,
+    classes_in,
+    one_label_each,
+    refuse_input,
+    refuse_masks,
+    residual_losses,
+)
 from outvote.learning.jury import own_losses, worst_in_classes
 from outvote.learning.labels import known_labels
 from outvote.learning.n_blocks import is_auto
@@ -230,7 +236,7 @@ class RobustFit(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             except ValueError:
                 raise TypeError(f"y holds {y.dtype} values, but a regressor needs numbers") from None
         self.classes_, codes = classes_in(y)
-        check_classification_targets(y)
+        check_classes(y)
         if len(self.classes_) < 2:
             raise ValueError(f"Classifier can't train when only one class is present: y holds {self.classes_.tolist()}")
         return X, y, codes

@@ -124,6 +124,8 @@ class Joint:
 
     def least(self, bottom: float, top: float) -> float:
         """Return a lower bound on the log evidence against all values from bottom to top, whatever mean(a) is."""
+        if not self._possible:
+            return -math.inf
         logs = []
         means = self._means_of_a
         for p, pair in enumerate(self.pairs):
