@@ -334,3 +334,10 @@ def test_amounts_beyond_all_floats_are_refused():
         Contamination(Fraction(10**400))
     with pytest.raises(ValueError, match="the largest count here is 2"):
         Contamination(10**400).count(5)
+
+
+def test_ragged_rows_and_outliers_are_refused():
+    with pytest.raises(ValueError, match="x is ragged: its rows have different lengths"):
+        Contamination(1).inject([[1, 2], [3]], 5.0)
+    with pytest.raises(ValueError, match="what outliers returned is ragged"):
+        Contamination(2).inject(np.zeros((5, 2)), lambda rng, rows: [[1, 2], [3]])

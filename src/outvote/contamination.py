@@ -213,7 +213,7 @@ class Contamination:
         >>> corrupted.data.sum(), corrupted.rows.size
         (np.float64(14.0), 2)
         """
-        clean = np.asarray(x)
+        clean = _array("x", x)
         if clean.ndim == 0 or not len(clean):
             raise ValueError("x has no rows to corrupt: give at least one row")
         if how not in ("replace", "add"):
@@ -224,7 +224,7 @@ class Contamination:
         generator = np.random.default_rng(rng)
         n_rows, (count,) = len(clean), self.rounded_down((len(clean),))
         rows = np.sort(generator.choice(n_rows, size=count, replace=False))
-        bad = np.asarray(rule(generator, clean[rows]))
+        bad = _array("what outliers returned", rule(generator, clean[rows]))
         if bad.shape != (count, *clean.shape[1:]):
             raise ValueError(
                 f"outliers returned shape {bad.shape} for {count} rows; expected {(count, *clean.shape[1:])}"
@@ -234,6 +234,13 @@ class Contamination:
             return Corrupted(np.concatenate([data, bad]), np.arange(n_rows, n_rows + count))
         data[rows] = bad
         return Corrupted(data, rows)
+
+
+def _array(name: str, given: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(given)
+    except ValueError:
+        raise ValueError(f"{name} is ragged: its rows have different lengths") from None
 
 
 def dirac(value: ArrayLike) -> Outliers:

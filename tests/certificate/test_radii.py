@@ -216,3 +216,10 @@ def test_expected_error_needs_a_scale_and_a_known_adversary():
     with pytest.raises(ValueError, match="adversary='x'"):
         mean_squared_error(**ONE, adversary="x")
     assert expected_error(**{**ONE, "assume": Bounded(0, 1)}) == pytest.approx(expected_error(**ONE) / 2)
+
+
+@pytest.mark.parametrize("size", [math.inf, -math.inf, -1e300, math.nan, 2**60])
+def test_impossible_block_sizes_are_refused(size):
+    for function, more in ((radius, {"confidence": 0.95}), (expected_error, {})):
+        with pytest.raises((TypeError, ValueError), match="block_size"):
+            function(n_blocks=11, n_corrupt=1, block_size=size, assume=FiniteVariance(1.0), **more)

@@ -89,3 +89,43 @@ def test_monitors_of_the_largest_rows_can_be_sent():
 def test_lifts_of_adjusted_means_that_no_float_holds_are_refused(scale):
     with pytest.raises(ValueError, match="the difference is too large for a float"):
         ov.difference(np.full(60, 5e-324), G * scale, covariate=(H, G), relative=True)
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "less"])
+@pytest.mark.parametrize("size", [0.0, 5e-324, 1e-300, 1.0, 1e16, -1e299])
+def test_equal_rows_are_drawn_quietly(size, alternative):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    rows = np.full(12, size)
+    plt.switch_backend("agg")
+    for found in (ov.mean(rows, contamination=1, assume=UNIT, alternative=alternative), ov.quantile(rows),
+                  ov.mean(rows, n_blocks=3, contamination=1, rng=0), ov.sensitivity(rows),
+                  ov.difference(rows, rows, contamination=1, assume=UNIT), ov.Monitor(assume=UNIT).update(rows)):  # fmt: skip
+        left, right = found.plot().ax_.get_xlim()
+        assert left < right
+        plt.gcf().canvas.draw()
+        plt.close("all")
+
+
+def test_numbers_too_large_to_draw_are_refused_and_corrupt_ones_lie_outside():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    rows = np.r_[G, H] * 1e302
+    for found in (ov.mean(rows), ov.quantile(rows), ov.sensitivity(rows),
+                  ov.mean(rows, n_blocks=5, contamination=1, rng=0), ov.difference(rows, rows)):  # fmt: skip
+        with pytest.raises(ValueError, match="too large to draw: divide the rows by a power of ten first"):
+            found.plot()
+    assert not plt.get_fignums()
+    for vote in ("auto", "median", "soft"):
+        found = ov.mean(np.r_[rows / 1e302, LARGEST], contamination=2, vote=vote, rng=0)
+        low, high = found.plot().ax_.get_xlim()
+        assert abs(low) + abs(high) < 100
+        plt.gcf().canvas.draw()
+        plt.close("all")
+
+
+@pytest.mark.parametrize("scale", [1e-290, 1.0, 1e290, 1e307])
+def test_bounds_of_the_sd_scale_with_rows_of_any_size(scale):
+    rows = np.r_[G, H, G, H] * scale
+    found = ov.certificate.sigma_bounds(rows, 2, kurtosis=9.0)
+    expected = ov.certificate.sigma_bounds(rows / scale, 2, kurtosis=9.0)
+    assert found == pytest.approx(tuple(scale * one for one in expected), rel=0.05)  # sds come in cells

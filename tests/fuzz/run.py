@@ -16,6 +16,7 @@ import numpy as np
 from tests.fuzz.commands import COMMANDS
 from tests.fuzz.estimates import ESTIMATES, LATER_ESTIMATES, columns, difference, mean, promised
 from tests.fuzz.fault import REFUSALS, Fault, check, check_refusal
+from tests.fuzz.formulas import FORMULA_KINDS
 from tests.fuzz.learners import LATER_LEARNERS, LEARNERS
 from tests.fuzz.streams import STREAMS, monitor, row_summary
 from tests.fuzz.tables import LATER_TABLES, TABLES
@@ -45,6 +46,7 @@ def call(seed, number, *, trace=False):
     rng = np.random.default_rng([seed, number])
     kinds = KINDS if seed < 100 else {**KINDS, **LATER_ESTIMATES}
     kinds = {**kinds, **LATER_TABLES, **LATER_LEARNERS, either_way: 6} if seed >= 1000 else kinds
+    kinds = {**kinds, **FORMULA_KINDS} if seed >= 4000 else kinds
     names, weights = list(kinds), np.array(list(kinds.values()), dtype=float)
     kind = names[int(rng.choice(len(names), p=weights / weights.sum()))]
     signal.signal(signal.SIGPROF, _too_long)

@@ -101,7 +101,7 @@ def _sizes(size: Any, count: int) -> Any:
     """Return one size if all `count` blocks have the same, else the array of their sizes."""
     array = np.asarray(size)
     whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and np.all(array == np.floor(array)))
-    if not whole or np.any(array > MOST):
+    if not whole or np.any((array > MOST) | (array < -MOST)):
         raise TypeError(f"block_size={size!r} must be a whole number of rows, or one number for each block")
     if array.ndim and array.shape != (count,):
         raise ValueError(f"block_size has {array.size} sizes for n_blocks={count}: give one size per block")

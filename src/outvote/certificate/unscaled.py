@@ -143,16 +143,17 @@ def sigma_bounds(
     if kurtosis is not None:
         kurtosis = FiniteKurtosis(kurtosis).kurtosis
     allowed = Contamination.of(contamination)
-    exponent = math.frexp(float(np.median(np.abs(rows))))[1]
-    unit = 2.0**exponent if abs(exponent) < 1000 else 1.0  # squares must neither overflow nor vanish
+    exponent = math.frexp(float(np.partition(np.abs(rows), len(rows) // 2)[len(rows) // 2]))[1]
     with np.errstate(over="ignore"):
-        rows = rows / unit
+        rows = np.ldexp(rows, -exponent)  # squares must neither overflow nor vanish
     pairs = Pairs.of(rows, allowed.count(len(rows)), adaptive=allowed.adversary == "adaptive")
     price = -log_delta_of(confidence) + (0.0 if kurtosis is None else math.log(2))
     high = math.inf if kurtosis is None else evidence.sigma_upper(pairs, kurtosis, price)
     if high == 0.0:
         raise ValueError(f"the rows contradict kurtosis={kurtosis!r}: no sd fits them")
-    return SigmaBounds(evidence.sigma_lower(pairs, price) * unit, high * unit)
+    with np.errstate(over="ignore"):
+        low, high = np.ldexp([evidence.sigma_lower(pairs, price), high], exponent).tolist()
+    return SigmaBounds(low, high)
 
 
 def sigma_free_radius(

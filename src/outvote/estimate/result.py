@@ -27,6 +27,8 @@ Number = float | Floats
 _BARS = 60
 #: Intervals wider than this have no bars: the sums of their ends would overflow.
 _WIDEST = float(np.finfo(np.float64).max) / 2
+#: Pictures narrower than this, beside the numbers in them, are widened.
+_NARROWEST = 1e-12
 #: Shares of the rows whose quantiles say which bars are drawn.
 _SHARES = (0.0, 0.02, 0.25, 0.75, 0.98, 1.0)
 #: Intervals narrower than this, beside their ends, are widened by so much at either end.
@@ -151,8 +153,9 @@ def _bars(quantiles: Sequence[float], low: float, high: float) -> Floats:
     first, last = min(ends), max(ends)
     if not last - first < _WIDEST:
         first, last = -1.0, 1.0
-    if first == last:
-        first, last = first - 0.5, last + 0.5
+    size = max(abs(first), abs(last))
+    if last - first <= _NARROWEST * size:
+        first, last = first - max(0.5, _NARROWEST * size), last + max(0.5, _NARROWEST * size)
     return np.linspace(first, last, _BARS + 1)
 
 

@@ -111,10 +111,10 @@ class Kernel:
             _check_bounds(self.bounds)
         try:
             inspect.signature(self.function).bind(*range(sum(self.degrees)))
-        except TypeError as error:
+        except TypeError:
             raise TypeError(
                 f"kernel {self.name!r} must take {sum(self.degrees)} arguments, one per slot of degrees="
-                f"{self.degrees}: {error}"
+                f"{self.degrees}, but cannot be called with so many"
             ) from None
         except ValueError:  # a builtin without a signature: its first call shows whether it suits
             pass

@@ -27,6 +27,10 @@ LINES: tuple[dict[str, Any], ...] = (
 )
 
 
+#: The largest number that is drawn: the width of a picture is a float, too.
+_MOST = 1e300
+
+
 def _pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
@@ -64,6 +68,48 @@ def new_panels(rows: int, columns: int, *, panel: tuple[float, float] = (4.0, 3.
     """
     size = (columns * panel[0], rows * panel[1])
     return list(_pyplot().subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)[1].flat)
+
+
+def clipped(numbers: Any) -> Any:
+    """Return numbers as far as matplotlib can place them; it is for those outside of the picture.
+
+    Examples
+    --------
+    >>> clipped([1.0, -1.7e308]).tolist()
+    [1.0, -1e+300]
+    """
+    return np.clip(numbers, -_MOST, _MOST)
+
+
+def check_drawable(*numbers: Any) -> None:
+    """Refuse numbers that matplotlib cannot place; infinite ones are not drawn.
+
+    Examples
+    --------
+    >>> check_drawable(1e300, [1.0, np.inf])
+    >>> check_drawable([1e308])
+    Traceback (most recent call last):
+    ValueError: numbers of 1e+308 are too large to draw: divide the rows by a power of ten first
+    """
+    for one in numbers:
+        sizes = np.abs(np.asarray(one, dtype=np.float64))
+        beyond = np.isfinite(sizes) & (sizes > _MOST)
+        if beyond.any():
+            size = sizes[beyond].max()
+            raise ValueError(f"numbers of {size:.3g} are too large to draw: divide the rows by a power of ten first")
+
+
+def span_of(low: float, high: float) -> float:
+    """Return how far apart the ends of an axis are; if they are as good as equal, a width that can be drawn.
+
+    Examples
+    --------
+    >>> span_of(1.0, 3.0), span_of(5.0, 5.0), span_of(0.0, 5e-324)
+    (2.0, 5.0, 1.0)
+    """
+    size = max(abs(low), abs(high))
+    span = high - low if high - low > 1e-12 * size else size
+    return span if span > 1e-300 else 1.0
 
 
 def legend_below(ax: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.data.tensors import to_host
-from outvote.plotting.base import COLORS, interval_label, legend_below, new_axes
+from outvote.plotting.base import COLORS, check_drawable, clipped, interval_label, legend_below, new_axes
 
 if TYPE_CHECKING:
     from outvote.estimate.result import RobustEstimate
@@ -92,10 +92,11 @@ class BlocksDisplay:
 
     def plot(self, ax: Any = None) -> BlocksDisplay:
         """Draw the plot; its axes are in ``ax_`` afterwards."""
-        ax = new_axes(ax)
-        values, n_blocks, corrupt = self.block_values, len(self.block_values), self.n_corrupt
+        values, n_blocks, corrupt = clipped(self.block_values), len(self.block_values), self.n_corrupt
         ranks = np.arange(1, n_blocks + 1)
         outer = (ranks <= corrupt) | (ranks > n_blocks - corrupt)
+        check_drawable(self.estimate, self.block_values[~outer], [] if self.interval is None else self.interval)
+        ax = new_axes(ax)
         if self.vote != "median":
             return self._plot_votes(ax, ranks, outer)
         self._band(ax)
@@ -115,16 +116,16 @@ class BlocksDisplay:
                 label=f"the {corrupt} outermost blocks on each side",
             )
         ax.axvline(self.estimate, color=COLORS["robust"], lw=2, label=f"median {self.estimate:.4g}")
-        ax.axvline(self.plain, color=COLORS["plain"], lw=2, ls="--", label=f"plain average {self.plain:.4g}")
+        ax.axvline(clipped(self.plain), color=COLORS["plain"], lw=2, ls="--", label=f"plain average {self.plain:.4g}")
         return self._finish(ax, values[~outer] if (~outer).sum() > 2 else values, outer)
 
     def _plot_votes(self, ax: Any, ranks: NDArray[np.int64], outer: NDArray[np.bool_]) -> BlocksDisplay:
         """Draw a soft or clipped vote: the sorted values, the estimate and its interval."""
-        values = self.block_values
+        values = clipped(self.block_values)
         self._band(ax)
         ax.plot(values, ranks, drawstyle="steps-post", color=COLORS["blocks"], lw=1.5, label="sorted values")
         ax.axvline(self.estimate, color=COLORS["robust"], lw=2, label=f"{self.vote} vote {self.estimate:.4g}")
-        ax.axvline(self.plain, color=COLORS["plain"], lw=2, ls="--", label=f"plain average {self.plain:.4g}")
+        ax.axvline(clipped(self.plain), color=COLORS["plain"], lw=2, ls="--", label=f"plain average {self.plain:.4g}")
         return self._finish(ax, values[~outer] if (~outer).sum() > 2 else values, outer)
 
     def _band(self, ax: Any) -> None:
@@ -142,7 +143,7 @@ class BlocksDisplay:
 
     def _zoom(self, ax: Any, inner: NDArray[np.float64], outer: NDArray[np.bool_]) -> None:
         """If extreme blocks would squeeze the others into a line, show the inner ones and note how many are hidden."""
-        values = self.block_values
+        values = clipped(self.block_values)
         span = float(inner[-1] - inner[0])
         low = max(inner[0] - span, values[0] - span / 20)
         high = min(inner[-1] + span, values[-1] + span / 20)

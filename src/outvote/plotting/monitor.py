@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.data.text import spaced
-from outvote.plotting.base import COLORS, legend_below, new_axes
+from outvote.plotting.base import COLORS, check_drawable, legend_below, new_axes, span_of
 
 Floats = NDArray[np.float64]
 
@@ -59,8 +59,9 @@ class MonitorDisplay:
 
     def plot(self, ax: Any = None) -> MonitorDisplay:
         """Draw the plot; its axes are in ``ax_`` afterwards."""
-        ax = new_axes(ax, figsize=(7.0, 4.6))
         n, estimate, low, high = (np.array([look[i] for look in self.looks], dtype=np.float64) for i in range(4))
+        check_drawable(estimate, low, high, [] if self.bound is None else self.bound)
+        ax = new_axes(ax, figsize=(7.0, 4.6))
         bottom, top = self._limits(estimate, low, high)
         bounded = np.isfinite(low) | np.isfinite(high)
         if bounded.any():
@@ -93,5 +94,5 @@ class MonitorDisplay:
         shown = np.concatenate([estimate[half:], low[half:], high[half:], [] if self.bound is None else [self.bound]])
         shown = shown[np.isfinite(shown)]
         first, last = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 1.0)
-        span = last - first or abs(last) or 1.0
+        span = span_of(first, last)
         return first - 0.1 * span, last + 0.1 * span

@@ -10,7 +10,7 @@ import numpy as np
 from outvote.data.tensors import to_host
 from outvote.data.text import count, rounded, spaced
 from outvote.estimate.result import Histogram
-from outvote.plotting.base import COLORS, interval_label, legend_below, new_axes, new_panels
+from outvote.plotting.base import COLORS, check_drawable, interval_label, legend_below, new_axes, new_panels
 
 if TYPE_CHECKING:
     from outvote.estimate.result import RobustEstimate
@@ -109,6 +109,8 @@ class RowsDisplay:
 
     def plot(self, ax: Any = None) -> RowsDisplay:
         """Draw it."""
+        edges_of_b: Any = [] if self.other is None else self.other.edges
+        check_drawable(self.histogram.edges, edges_of_b, self.estimate, self.low, self.high, self.centres)
         ax = new_axes(ax)
         if self.other is not None:
             return self._plot_both(ax)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.data.text import listed, spaced
-from outvote.plotting.base import COLORS, legend_below, new_axes
+from outvote.plotting.base import COLORS, check_drawable, clipped, legend_below, new_axes, span_of
 
 Floats = NDArray[np.float64]
 
@@ -135,6 +135,7 @@ class SensitivityDisplay:
 
     def plot(self, ax: Any = None) -> SensitivityDisplay:
         """Draw the plot; its axes are in ``ax_`` afterwards, and the axes of the shares, if any, in ``share_ax_``."""
+        check_drawable(self.estimate, self.low, self.high, [] if self.threshold is None else self.threshold)
         ax = new_axes(ax, figsize=(7.0, 4.8))
         x = self.n_corrupt
         bottom, top = self._limits()
@@ -176,7 +177,7 @@ class SensitivityDisplay:
             shown = np.append(shown, self.threshold)
         shown = shown[np.isfinite(shown)]
         low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 1.0)
-        span = high - low or abs(high) or 1.0
+        span = span_of(low, high)
         if self.plain is not None and low - span <= self.plain <= high + span:
             low, high = min(low, self.plain), max(high, self.plain)
         return low - 0.06 * span, high + 0.06 * span
@@ -185,7 +186,11 @@ class SensitivityDisplay:
         if self.plain is not None:
             outside = "" if bottom <= self.plain <= top else " (outside the plot)"
             ax.axhline(
-                self.plain, color=COLORS["plain"], lw=1.8, ls="--", label=f"plain estimate {self.plain:.4g}{outside}"
+                clipped(self.plain),
+                color=COLORS["plain"],
+                lw=1.8,
+                ls="--",
+                label=f"plain estimate {self.plain:.4g}{outside}",
             )
         if self.threshold is not None:
             ax.axhline(self.threshold, color="black", lw=1.4, ls=":", label=f"threshold {self.threshold:g}")
