@@ -91,15 +91,16 @@ def test_lifts_of_adjusted_means_that_no_float_holds_are_refused(scale):
         ov.difference(np.full(60, 5e-324), G * scale, covariate=(H, G), relative=True)
 
 
-@pytest.mark.parametrize("alternative", ["two-sided", "less"])
-@pytest.mark.parametrize("size", [0.0, 5e-324, 1e-300, 1.0, 1e16, -1e299])
+@pytest.mark.parametrize(
+    ("size", "alternative"), [(0.0, "less"), (5e-324, "two-sided"), (1e16, "two-sided"), (-1e299, "greater")]
+)
 def test_equal_rows_are_drawn_quietly(size, alternative):
     plt = pytest.importorskip("matplotlib.pyplot")
     rows = np.full(12, size)
     plt.switch_backend("agg")
     for found in (ov.mean(rows, contamination=1, assume=UNIT, alternative=alternative), ov.quantile(rows),
                   ov.mean(rows, n_blocks=3, contamination=1, rng=0), ov.sensitivity(rows),
-                  ov.difference(rows, rows, contamination=1, assume=UNIT), ov.Monitor(assume=UNIT).update(rows)):  # fmt: skip
+                  ov.difference(rows, rows, assume=UNIT), ov.Monitor(assume=UNIT).update(rows)):  # fmt: skip
         left, right = found.plot().ax_.get_xlim()
         assert left < right
         plt.gcf().canvas.draw()
