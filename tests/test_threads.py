@@ -7,10 +7,11 @@ import pytest
 
 CALLS = """
 import numpy as np, pandas as pd, outvote as ov
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 x, y = np.random.default_rng(0).normal(size=(2, 9000))
 X, few, many = np.c_[x, y][:200], x[:300], x[:300].reshape(30, 10)
 frame = pd.DataFrame({"v": x, "k": ["a", "b", "c"] * 3000})
+frame.to_csv("rows.csv", index=False)
 def fitted(kind, target, **options):
     model = kind(max_iter=3, random_state=0, **options).fit(X, target)
     return repr((model.transform(X) if hasattr(model, "transform") else model.predict(X)).tolist())
@@ -47,6 +48,17 @@ calls = [
     lambda: fitted(ov.RobustMetricLearner, classes),
     lambda: fitted(ov.RobustAUCClassifier, classes),
     lambda: ov.RobustFit(LinearRegression(), random_state=0).fit(X, X[:, 1]).predict(X).tolist(),
+    lambda: ov.difference(frame, value="v", by="k", baseline="a").to_dict(),
+    lambda: ov.scan("rows.csv").mean("v", by="k").to_dict(),
+    lambda: ov.scan("rows.csv").quantile("v", 0.9).interval,
+    lambda: ov.metrics.robust_auc(classes, X[:, 1]).interval,
+    lambda: ov.metrics.robust_accuracy(classes, classes[::-1]).interval,
+    lambda: ov.metrics.robust_scorer("accuracy")(LogisticRegression(max_iter=5).fit(X, classes), X, classes),
+    lambda: ov.certificate.radius(n_blocks=41, n_corrupt=5, block_size=9, confidence=0.95, assume=ov.SubGaussian(1.0)),
+    lambda: ov.certificate.sigma_bounds(few),
+    lambda: ov.paper.bound("mom", n=1000, n_outliers=10, delta=0.05).radius,
+    lambda: ov.paper.constants(0.05),
+    lambda: ov.Contamination(0.05).inject(few, 1e6, rng=0).data.sum(),
 ]
 import outvote._numba as compiled
 compiled._WORTH_SECONDS = 0.0  # what is compiled is loaded at once
@@ -75,8 +87,7 @@ for call, answers in zip(calls, found):
 PROCESSES = """
 import multiprocessing, os, sys, warnings
 warnings.simplefilter("ignore")
-frame.to_csv("rows.csv", index=False)
-some = [*calls[:16], lambda: ov.scan("rows.csv").mean("v", by="k").to_dict()]
+some = [*calls[:16], *calls[-11:]]
 def answers(_=None):
     return [str(call()) for call in some]
 if __name__ == "__main__":
@@ -87,8 +98,9 @@ if __name__ == "__main__":
 """
 
 
-def test_eight_threads_get_the_answers_of_one():
-    done = subprocess.run([sys.executable, "-c", CALLS + THREADS], capture_output=True, text=True, timeout=600)
+def test_eight_threads_get_the_answers_of_one(tmp_path):
+    command = [sys.executable, "-c", CALLS + THREADS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
