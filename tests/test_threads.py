@@ -97,6 +97,34 @@ if __name__ == "__main__":
     assert here == there, [pair for pair in zip(here, there) if pair[0] != pair[1]]
 """
 
+#: Every thread has another first call, and modules are found slowly: each waits in the middle of loading others.
+FIRST = """
+import random, sys, time, threading, outvote as ov
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        time.sleep(random.random() * 0.01 * name.startswith("outvote."))
+sys.meta_path.insert(0, Slow())
+names = ["mmd", "u_statistic", "mean", "certify_risk", "quantile", "metrics", "suspects", "tolerance"]
+barrier, failed = threading.Barrier(8), []
+def work(name):
+    barrier.wait()
+    try:
+        getattr(ov, name)
+    except Exception as error:
+        failed.append(f"{name}: {error!r}")
+threads = [threading.Thread(target=work, args=(name,)) for name in names]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert not failed, failed
+"""
+
+
+def test_eight_threads_that_load_different_functions_do_not_wait_for_each_other():
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
 
 def test_eight_threads_get_the_answers_of_one(tmp_path):
     command = [sys.executable, "-c", CALLS + THREADS]

@@ -10,6 +10,8 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from outvote.data.loading import one_at_a_time
+
 __version__ = "0.1.0.dev0"
 
 # A name loads its module when it is first used, so that `import outvote` takes no longer than `import numpy`.
@@ -172,6 +174,11 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    with one_at_a_time():
+        return _loaded(name)
+
+
+def _loaded(name: str) -> Any:
     if name in _HOMES:
         value = getattr(importlib.import_module(f"outvote.{_HOMES[name]}"), name)
         if name in _HINTING:

@@ -343,3 +343,21 @@ def test_a_variant_of_nothing_but_corrupt_rows_has_no_answer(known):
     found = ov.difference(frame, value="v", by="k", nan_policy="corrupt", assume=known)
     assert found["estimate"].isna().all()
     assert "no vote can help" in found["note"][0]
+
+
+@pytest.mark.parametrize("kind", [lambda one: one, pl.from_pandas, pa.Table.from_pandas])
+def test_columns_may_be_called_like_those_of_ours(kind):
+    names = {"revenue": "__outvote_user__", "sessions": "__outvote_user___", "before": "__outvote_v0__"}
+    asked = {"by": "variant", "unit": "user", "assume": KNOWN, "contamination": 1}
+    for more in ({}, {"ratio": "sessions"}, {"covariate": "before"}):
+        expected = ov.difference(FRAME, value="revenue", **asked, **more)
+        named = {name: names[column] for name, column in more.items()}
+        found = nw.from_native(
+            ov.difference(kind(FRAME.rename(columns=names)), value=names["revenue"], **asked, **named)
+        )
+        for column in ("estimate", "low", "high"):
+            assert found[column].to_list() == pytest.approx(expected[column].tolist(), rel=1e-9)
+    found = ov.difference(
+        FRAME.rename(columns={"variant": "__outvote_user__"}), value="revenue", **{**asked, "by": "__outvote_user__"}
+    )
+    assert found["variant"].tolist() == ov.difference(FRAME, value="revenue", **asked)["variant"].tolist()

@@ -16,6 +16,7 @@ from outvote.assumptions import Bounded, Proportion
 from outvote.blocks.hashing import hash_rows
 from outvote.blocks.partition import Partition, blocks_by_size, draw, from_labels
 from outvote.blocks.plan import BlockPlan, Grid
+from outvote.data.loading import one_at_a_time
 from outvote.data.missing import neutralise, screen
 from outvote.data.tensors import is_tensor, namespace, to_host
 from outvote.estimate.request import Assumed, Request, distinct
@@ -150,7 +151,8 @@ def block_means(rows: NDArray[Any], drawn: Partition) -> Any:
 
 def _means_of_tensor(rows: Any, drawn: Partition) -> Any:
     """Average each block on a device, where the rows stay; rows whose sums overflow are averaged on the host."""
-    from outvote.torch.device.kernels import means_of_tensor
+    with one_at_a_time():
+        from outvote.torch.device.kernels import means_of_tensor
 
     means = means_of_tensor(rows, drawn)
     # Both sums are started before either is waited for.
@@ -209,7 +211,8 @@ def _evaluate(
     `counts` returns what the kernel counts, not the values, on all combinations of blocks of one size.
     """
     if any(map(is_tensor, rows)):
-        from outvote.torch.device.kernels import on_tensors
+        with one_at_a_time():
+            from outvote.torch.device.kernels import on_tensors
 
         return on_tensors(kernel, rows, drawn, grid)
     if grid == "full" and len(rows) > 1:

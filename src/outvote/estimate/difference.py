@@ -13,6 +13,7 @@ from outvote.assumptions import Bounded
 from outvote.blocks.partition import PartitionKind, Remainder, Rng
 from outvote.contamination import Contamination
 from outvote.data.arguments import check_choice, check_flags, per_sample
+from outvote.data.loading import one_at_a_time
 from outvote.data.missing import NanPolicy
 from outvote.data.rows import Rows, read_sample
 from outvote.estimate.compared import Compared, read_compared
@@ -246,7 +247,8 @@ def _check_table(value: Any, by: Any, given: Mapping[str, tuple[Any, Any]]) -> N
 
 def _of_table(source: Any, **settings: Any) -> Any:
     """Compare the variants of a table, files or a `Scan` with a baseline."""
-    from outvote.tables.open import scan
+    with one_at_a_time():
+        from outvote.tables.open import scan
 
     opened = source if hasattr(source, "variants") else scan(source)
     return opened.variants(**settings)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.assumptions import Assumption, Bounded
+from outvote.data.loading import one_at_a_time
 from outvote.data.tensors import is_tensor, to_host
 from outvote.estimate.result import Histogram
 from outvote.votes.evidence import (
@@ -408,7 +409,8 @@ def _tallies(table: Any, grids: Sequence[Grid]) -> list[Tallies]:
     """Count the rows of each column where they are."""
     if not is_tensor(table):
         return tallies_of_columns(table, grids)
-    from outvote.torch.device.bins import tallies_of_tensor
+    with one_at_a_time():
+        from outvote.torch.device.bins import tallies_of_tensor
 
     return tallies_of_tensor(table, grids)
 

@@ -14,6 +14,7 @@ from outvote.blocks.plan import RowPlan
 from outvote.certificate import Certificate
 from outvote.contamination import Contamination
 from outvote.data.arguments import check_flags
+from outvote.data.loading import one_at_a_time
 from outvote.data.missing import NanPolicy, check_certain
 from outvote.data.rows import Rows, read_columns
 from outvote.data.tensors import is_tensor, to_host
@@ -121,7 +122,8 @@ def quantile_of(
 def _columns(table: Any, nan_policy: NanPolicy) -> tuple[int, Callable[[int], Column]]:
     """Return how many columns there are, and what takes the rows with NaN out of each; a tensor stays where it is."""
     if is_tensor(table):
-        from outvote.torch.device.columns import columns_there
+        with one_at_a_time():
+            from outvote.torch.device.columns import columns_there
 
         there = columns_there(table, nan_policy, "x")
         if there is not None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from outvote.blocks.plan import AnyPlan
 from outvote.certificate import Certificate
+from outvote.data.loading import one_at_a_time
 from outvote.data.tensors import is_tensor, moved_to, to_host
 from outvote.data.text import html_table, percent, rounded, with_radius
 from outvote.votes.evidence.bins import Bins
@@ -296,8 +297,9 @@ class RobustEstimate:
             Which column, when several were estimated at once; by default each has a panel, or the first is drawn into
             `ax`. Of a difference by blocks: which sample alone.
         """
-        from outvote.plotting import BlocksDisplay, RowsDisplay
-        from outvote.plotting.rows import plot_columns
+        with one_at_a_time():
+            from outvote.plotting import BlocksDisplay, RowsDisplay
+            from outvote.plotting.rows import plot_columns
 
         several = np.size(to_host(self.estimate)) > 1 and len(self.pictures) > 1
         if ax is None and column is None and self.partition is None and several:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.blocks.partition import Partition, blocks_by_size
+from outvote.data.loading import one_at_a_time
 from outvote.data.tensors import is_tensor, rows_of, to_host
 from outvote.kernels.variance import VARIANCE
 from outvote.votes import mad, median_of
@@ -79,7 +80,8 @@ class SpreadOfRows:
         """Return the median over the blocks of the variance inside a block."""
         rows = self.rows.reshape(len(self.rows), -1)[:, column]
         if is_tensor(rows):
-            from outvote.torch.device.kernels import on_tensors
+            with one_at_a_time():
+                from outvote.torch.device.kernels import on_tensors
 
             return float(median_of(on_tensors(VARIANCE, [rows], [self.drawn], "full")))
         values, rows = np.empty(len(self.drawn)), rows.astype(np.float64)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.assumptions import Assumption, Bounded, Proportion
+from outvote.data.loading import one_at_a_time
 from outvote.data.missing import NanPolicy, check_rows, screen
 from outvote.data.rows import holds_booleans
 from outvote.data.tensors import is_tensor, to_host
@@ -84,7 +85,8 @@ def without_bad_rows(table: Any, nan_policy: NanPolicy, name: str, *, counting: 
     Many rows of a tensor on a device stay there.
     """
     if is_tensor(table):
-        from outvote.torch.device.columns import screened_there
+        with one_at_a_time():
+            from outvote.torch.device.columns import screened_there
 
         there = screened_there(table, nan_policy, name, counting=counting)
         if there is not None:

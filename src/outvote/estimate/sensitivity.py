@@ -14,6 +14,7 @@ from outvote.blocks.partition import Rng
 from outvote.certificate.document import PROVENANCES
 from outvote.contamination import Adversary, Contamination
 from outvote.data.arguments import check_choice, is_whole
+from outvote.data.loading import one_at_a_time
 from outvote.data.rows import Rows, read_rows
 from outvote.data.text import html_table, listed
 from outvote.estimate.difference import difference_of
@@ -73,7 +74,8 @@ class Sensitivity:
 
     def plot(self, ax: Any = None, *, threshold: float | None = None) -> SensitivityDisplay:
         """Draw estimate and interval against the number of corrupt rows; `threshold` is a line to compare with."""
-        from outvote.plotting import SensitivityDisplay
+        with one_at_a_time():
+            from outvote.plotting import SensitivityDisplay
 
         return SensitivityDisplay.from_sensitivity(self, threshold=threshold).plot(ax=ax)
 

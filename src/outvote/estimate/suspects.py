@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from outvote.blocks.partition import Rng, seed_of
 from outvote.contamination import Contamination
 from outvote.data.arguments import is_whole
+from outvote.data.loading import one_at_a_time
 from outvote.data.progress import watched
 from outvote.data.rows import read_rows
 from outvote.data.text import html_table
@@ -144,7 +145,8 @@ def suspects(
         )
     if value is None:
         raise TypeError(f"by={by!r} is for a table, whose column of numbers is value: give value=…, too")
-    from outvote.tables.open import scan
+    with one_at_a_time():
+        from outvote.tables.open import scan
 
     opened = x if hasattr(x, "suspects") else scan(x)
     return opened.suspects(value, by, contamination=allowed, top=top, partitions=partitions, rng=seed)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.data.loading import one_at_a_time
 from outvote.data.progress import watched
 from outvote.kernels.rescale import have_ordinary_size, rescaled
 from outvote.kernels.stacks import Counts, Stack, Values
@@ -121,7 +122,8 @@ class Kernel:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Send a named kernel by its name: some forms cannot be pickled, and the kernel is found by identity."""
-        from outvote.kernels.registry import KERNELS, kernel_of
+        with one_at_a_time():
+            from outvote.kernels.registry import KERNELS, kernel_of
 
         return (kernel_of, (self.name,)) if KERNELS.get(self.name) is self else super().__reduce_ex__(protocol)
 

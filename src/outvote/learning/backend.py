@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from outvote.data.loading import one_at_a_time
 from outvote.learning.arrays import Array
 from outvote.learning.descent import Descent
 from outvote.learning.problem import Problem
@@ -29,6 +30,7 @@ def backend_of(device: Any) -> Backend:
     """Return the backend for a learner's parameter `device`."""
     if device is None:
         return Backend()
-    from outvote.torch.device.descent import OnDevice
+    with one_at_a_time():
+        from outvote.torch.device.descent import OnDevice
 
     return OnDevice(device)

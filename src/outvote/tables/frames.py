@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from outvote.blocks.hashing import hash_rows
 from outvote.data.groups import group_codes
+from outvote.data.loading import one_at_a_time
 from outvote.estimate.summary import BlockSummary, GroupedBlockSummary
 from outvote.tables.engine import (
     ANSWER,
@@ -51,7 +52,8 @@ def frame_engine(source: Any, row_id: str | None) -> Engine:
     except nw.exceptions.DuplicateError as error:
         raise ValueError(f"source has two columns with the same name: {' '.join(str(error).split())}") from None
     if isinstance(frame, nw.LazyFrame):
-        from outvote.tables.lazy import LazyEngine
+        with one_at_a_time():
+            from outvote.tables.lazy import LazyEngine
 
         return LazyEngine(frame, row_id)
     return EagerEngine(frame, row_id)
@@ -159,7 +161,8 @@ class EagerEngine(Engine):
 
     def sums(self, query: Query, unit: str) -> Any:
         """Add up the rows of each user in each group, as lazy frames do."""
-        from outvote.tables.lazy import LazyEngine
+        with one_at_a_time():
+            from outvote.tables.lazy import LazyEngine
 
         frame = self._frame
         if frame.implementation.is_pyarrow():  # which refuses to turn integers into floats that are not the same

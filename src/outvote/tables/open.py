@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Literal
 
+from outvote.data.loading import one_at_a_time
 from outvote.tables.scan import Scan
 
 Hash = Literal["portable", "native"]
@@ -63,11 +64,13 @@ def scan(
     home = type(source).__module__.partition(".")[0]
     files = isinstance(source, (str, os.PathLike)) or (isinstance(source, (list, tuple)) and len(source) > 0)
     if client is not None or home in ("dask", "dask_expr"):
-        from outvote.tables.dask import cluster_engine
+        with one_at_a_time():
+            from outvote.tables.dask import cluster_engine
 
         return Scan(cluster_engine(source, row_id, client))
     if files or home in ("duckdb", "_duckdb"):
-        from outvote.tables.duckdb import duck_engine
+        with one_at_a_time():
+            from outvote.tables.duckdb import duck_engine
 
         return Scan(duck_engine(source, row_id, memory_limit, table, hash))
     for name, value, default in (
@@ -77,6 +80,7 @@ def scan(
     ):
         if value != default:
             raise ValueError(f"{name}={value!r} is for files and DuckDB connections, not for {type(source).__name__}")
-    from outvote.tables.frames import frame_engine
+    with one_at_a_time():
+        from outvote.tables.frames import frame_engine
 
     return Scan(frame_engine(source, row_id))

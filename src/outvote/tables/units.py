@@ -46,11 +46,14 @@ def added_up(
             corrupt = 0 if allowed is None else sum(max(allowed.counts((n, n))) for n in sizes)
             values = taken_once(name, least, most, corrupt)
         columns[name] = nw.new_series(name, np.where(bad, np.nan, values), nw.Float64(), backend=sums.implementation)
+    number = _NUMBER
+    while number in columns:  # a column of the user's has that name
+        number += "_"
     users = sums["u"].to_numpy()
     if users.dtype.kind not in "iufb":
         users = np.array([str(one) for one in sums["u"].to_list()])
     codes = np.unique(users, return_inverse=True)[1]
-    columns[_NUMBER] = nw.new_series(_NUMBER, codes.astype(np.float64), nw.Float64(), backend=sums.implementation)
+    columns[number] = nw.new_series(number, codes.astype(np.float64), nw.Float64(), backend=sums.implementation)
     frame: Any = nw.from_dict(columns, backend=sums.implementation)
     # In the order of the users: an engine gives them in any, and which rows are held out goes by their order.
-    return Users(EagerEngine(frame.sort(_NUMBER), None), _NUMBER)
+    return Users(EagerEngine(frame.sort(number), None), number)

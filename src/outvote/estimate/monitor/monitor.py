@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from numpy.typing import ArrayLike
 
 from outvote.assumptions import Assumption, Proportion
+from outvote.data.loading import one_at_a_time
 from outvote.data.missing import NanPolicy
 from outvote.data.rows import read_rows
 from outvote.data.text import count, spaced
@@ -290,8 +291,9 @@ class Monitor:
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         """
-        from outvote.plotting import MonitorDisplay
-        from outvote.plotting.base import interval_label
+        with one_at_a_time():
+            from outvote.plotting import MonitorDisplay
+            from outvote.plotting.base import interval_label
 
         band = interval_label(self.result().certificate)
         asked = self._claim() if self.arms or self._settings.claim is not None else None

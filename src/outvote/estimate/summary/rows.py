@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outvote.assumptions import Assumption, Bounded, Proportion
 from outvote.data.arguments import MOST, is_whole
+from outvote.data.loading import one_at_a_time
 from outvote.data.missing import NanPolicy, check_certain, screen
 from outvote.data.rows import read_rows
 from outvote.estimate.ordered import Ordered, Summarised, Tallied
@@ -250,7 +251,8 @@ class RowSummary:
 
     def result(self, contamination: Any = 0.01, confidence: float = 0.95, assume: Any = None, **options: Any) -> Any:
         """Estimate the mean: what `outvote.mean` does with a summary in place of the rows; parameters as there."""
-        from outvote.estimate.mean import mean
+        with one_at_a_time():
+            from outvote.estimate.mean import mean
 
         return mean(self, contamination, confidence, assume, **options)
 
