@@ -1,6 +1,7 @@
 """Robust metrics: equal to the plain ones with one block, resistant to corrupt rows, usable as scorers."""
 
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -428,3 +429,8 @@ def test_options_of_scorers_are_checked_at_once(options, words):
 def test_a_shared_confidence_is_named_as_it_was_given(name):
     with pytest.raises(ValueError, match="confidence=2 must lie strictly between 0 and 1"):
         metrics.SCORERS[name][0](LABELS, LABELS, confidence=2)
+
+
+def test_decimals_that_signal_are_rows_without_a_label():
+    with pytest.raises(ValueError, match="no label in 3 of 3 rows"):
+        metrics.robust_accuracy([Decimal("sNaN")] * 3, [1, 0, 1])

@@ -92,7 +92,7 @@ class Contamination:
     adversary: Adversary = "oblivious"
 
     def __post_init__(self) -> None:
-        if self.adversary not in ("oblivious", "adaptive"):
+        if not isinstance(self.adversary, str) or self.adversary not in ("oblivious", "adaptive"):
             raise ValueError(f"adversary={self.adversary!r} is neither 'oblivious' nor 'adaptive'")
         several = isinstance(self.amount, (list, tuple))
         amounts = tuple(_checked(one) for one in (self.amount if several else (self.amount,)))  # type: ignore[union-attr]
@@ -216,12 +216,15 @@ class Contamination:
         clean = _array("x", x)
         if clean.ndim == 0 or not len(clean):
             raise ValueError("x has no rows to corrupt: give at least one row")
-        if how not in ("replace", "add"):
+        if not isinstance(how, str) or how not in ("replace", "add"):
             raise ValueError(f"how={how!r} is neither 'replace' nor 'add'")
         rule = dirac(outliers) if isinstance(outliers, numbers.Real) else outliers
         if not callable(rule):
             raise TypeError(f"outliers={outliers!r} is neither a number nor a function of (generator, rows)")
-        generator = np.random.default_rng(rng)
+        try:
+            generator = np.random.default_rng(rng)
+        except (TypeError, ValueError):
+            raise TypeError(f"rng={rng!r} must be an integer seed of at least 0, a numpy Generator, or None") from None
         n_rows, (count,) = len(clean), self.rounded_down((len(clean),))
         rows = np.sort(generator.choice(n_rows, size=count, replace=False))
         bad = _array("what outliers returned", rule(generator, clean[rows]))

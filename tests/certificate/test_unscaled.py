@@ -87,5 +87,5 @@ def test_impossible_blocks_and_variances_are_refused(function, change, error):
 def test_order_statistics_need_counts_and_numbers():
     with pytest.raises(ValueError, match="n_corrupt=-1 must be at least 0"):
         order_statistic_interval([1.0, 2.0], -1, confidence=0.95)
-    with pytest.raises(TypeError, match=r"block_values=.* must be numbers"):
+    with pytest.raises(TypeError, match="block_values holds strings, but real numbers are needed"):
         order_statistic_interval(["a"], 0, confidence=0.95)

@@ -40,7 +40,7 @@ def test_the_function_must_be_callable():
 
 @pytest.mark.parametrize("degrees", [0, -1, 1.5, True, None, (), (2, 0), (2, 1.0), (True,), "2"])
 def test_degrees_must_be_positive_integers(degrees):
-    with pytest.raises(ValueError, match=r"degrees=.* must hold an integer of at least 1 for each sample"):
+    with pytest.raises(ValueError, match=r"degrees=.* must hold an integer from 1 to 1000 for each sample"):
         Kernel(max, degrees)
 
 

@@ -227,3 +227,26 @@ def test_numbers_that_no_integer_holds_are_no_classes(model):
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match="Unknown label type: continuous"):
             model.fit(X, np.where(Y, 1e308, 0.0))
+
+
+@pytest.mark.parametrize("seed", [-1, 10**400, "x"])
+@pytest.mark.parametrize("model", [ov.RobustRegressor, lambda **asked: ov.RobustFit(DecisionTreeRegressor(), **asked)])
+def test_random_states_that_are_none_are_refused(model, seed):
+    with pytest.raises(ValueError, match=r"random_state=.* must be an integer from 0"):
+        model(random_state=seed).fit(X, X[:, 0])
+
+
+def test_targets_that_no_float_holds_are_refused_and_large_ones_are_quiet():
+    for fit in (ov.RobustRegressor(random_state=0).fit, ov.RobustFit(DecisionTreeRegressor(), random_state=0).fit):
+        with pytest.raises((TypeError, ValueError), match=r"too large for a float|that floats hold"):
+            fit(X, [10**400] * len(X))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            fit(X, np.tanh(X[:, 0]) * 1e306)
+            with pytest.raises(ValueError, match="y spans more than a float holds"):
+                fit(X, np.tanh(X[:, 0]) * 1.7e308)
+    with pytest.raises(ValueError, match=r"init=.* must be"):
+        ov.RobustRegressor(init=10**400, random_state=0).fit(X, X[:, 0])
+    model = ov.RobustMetricLearner(max_iter=2, random_state=0).fit(X, Y)
+    with pytest.raises(TypeError, match="mixes labels of several kinds"):
+        model.certify(X, np.array(["a", 1] * 20, dtype=object))

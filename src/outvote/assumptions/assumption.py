@@ -27,6 +27,7 @@ BERRY_ESSEEN = 0.4748  # Shevtsova (2011), i.i.d. summands
 
 #: Scales beyond these leave no room for the sums and quotients of a proof.
 _LEAST, _MOST = 1e-300, 1e300
+_LEAST_VARIANCE = 1e-290
 
 
 def _positive(name: str, value: float) -> float:
@@ -312,9 +313,18 @@ class Bounded(Assumption):
             raise ValueError(
                 f"low={self.low!r}, high={self.high!r}: both must be finite and low < high, for instance Bounded(0, 1)"
             )
-        _scale("high - low", self.width if math.isfinite(self.width) else max(-self.low, self.high))
+        if not _LEAST <= self.width <= _MOST:
+            raise ValueError(
+                f"low={self.low!r}, high={self.high!r}: their distance must lie between {_LEAST:g} and {_MOST:g}: "
+                "multiply the rows by a power of ten first"
+            )
         if self.variance is not None:
             object.__setattr__(self, "variance", _positive("variance", self.variance))
+            if self.variance < _LEAST_VARIANCE:
+                raise ValueError(
+                    f"variance={self.variance!r} must be at least {_LEAST_VARIANCE:g}: multiply the rows by a power of "
+                    "ten first"
+                )
             most = self.width / 2 * (self.width / 2)
             if self.variance > most * (1 + 1e-9):
                 raise ValueError(
@@ -331,7 +341,9 @@ class Bounded(Assumption):
         """Return the assumption that holds for the values multiplied by `factor`."""
         size = _positive("factor", abs(factor))
         low, high = sorted((self.low * factor, self.high * factor))
-        variance = None if self.variance is None else self.variance * size**2
+        variance = None if self.variance is None else self.variance * size * size
+        if variance is not None and not _LEAST_VARIANCE <= variance < math.inf:
+            variance = None  # no float holds it; the bounds still hold
         return replace(self, low=low, high=high, variance=variance)
 
     def describe(self) -> str:

@@ -63,6 +63,7 @@ def rows_needed(
     """
     if not (is_number(radius) and 0 < radius < math.inf):
         raise ValueError(f"radius={radius!r} must be a positive number")
+    radius = float(radius)
     check_choice("alternative", alternative, Alternative)
     check_choice("vote", vote, VoteName)
     (degree,) = whole_per_sample("degree", degree, 1)

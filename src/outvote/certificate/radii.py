@@ -23,6 +23,9 @@ from outvote.data.arguments import (
 from outvote.votes import Adversary, Alternative
 from outvote.votes.evidence import promised_radius
 
+#: On a full grid the moments are sums over so many blocks at most.
+_MOST_CELLS = 2**22
+
 Grid = Literal["full", "diagonal"]
 
 
@@ -61,16 +64,17 @@ def _check_blocks(
             f"give exactly one of n_corrupt={n_corrupt!r} and huber_rate={huber_rate!r}; give n_corrupt=0 if "
             "no row is corrupt"
         )
-    degrees = _degrees(degrees)
-    if degrees == (1,) and np.ndim(n_blocks):
-        degrees = (1,) * np.size(n_blocks)
-    n_samples = len(degrees)
+    taken = _degrees(degrees)
+    given = _array("n_blocks", n_blocks)
+    if taken == (1,) and given.ndim:
+        taken = (1,) * given.size
+    n_samples = len(taken)
     counts = whole_per_sample("n_blocks", n_blocks, n_samples)
-    several = n_samples > 1 or np.ndim(n_blocks) == 1
+    several = n_samples > 1 or given.ndim == 1
     if several and isinstance(block_size, tuple) and len(block_size) == n_samples:
         sizes: tuple[Any, ...] = block_size
     else:
-        sizes = (block_size,) * n_samples if np.ndim(block_size) == 0 else (block_size,)
+        sizes = (block_size,) * n_samples if _array("block_size", block_size).ndim == 0 else (block_size,)
     if len(sizes) != n_samples:
         raise ValueError(f"block_size={block_size!r} must be a tuple of {n_samples} sizes, one per sample")
     sizes = tuple(_sizes(size, count) for size, count in zip(sizes, counts, strict=True))
@@ -89,7 +93,7 @@ def _check_blocks(
         )
     if not full and len(set(counts)) > 1:
         raise ValueError(f"n_blocks={n_blocks!r}: a diagonal needs the same number of blocks in each sample")
-    return _Blocks(counts, sizes, bad, degrees, rates, full)
+    return _Blocks(counts, sizes, bad, taken, rates, full)
 
 
 def _degrees(degrees: Any) -> tuple[int, ...]:
@@ -97,9 +101,18 @@ def _degrees(degrees: Any) -> tuple[int, ...]:
     return whole_per_sample("degrees", several, len(several))
 
 
+def _array(name: str, given: Any) -> Any:
+    """Return a number, or a sequence of numbers, as an array."""
+    try:
+        return np.asarray(given)
+    except ValueError:
+        raise ValueError(f"{name}={given!r} is ragged: give one number, or one for each sample or block") from None
+
+
 def _sizes(size: Any, count: int) -> Any:
     """Return one size if all `count` blocks have the same, else the array of their sizes."""
-    array = np.asarray(size)
+    array = _array("block_size", size)
+    array = array.astype(np.float64) if array.dtype.kind == "f" else array
     whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and np.all(array == np.floor(array)))
     if not whole or np.any((array > MOST) | (array < -MOST)):
         raise TypeError(f"block_size={size!r} must be a whole number of rows, or one number for each block")
@@ -312,12 +325,17 @@ def _moment(
         if m <= half:
             return math.inf
         log_ratio = gammaln(m - half) + gammaln(n + 1) - gammaln(m) - gammaln(n + 1 - half)
-        return sd**order * math.exp(log_ratio) * (1 + 1e-9)
+        return _moment_of(sd, order) * math.exp(log_ratio) * (1 + 1e-9)
     n, fraction = (float(a) for a in votes.grid_threshold(blocks.counts, blocks.bad, adversary))
     needed = fraction * n
     first = 1 if order == 2 else 0  # the integral of P(Bin >= 1) diverges for the square
     if needed <= first:
         return math.inf
+    if n > _MOST_CELLS:
+        raise ValueError(
+            f"n_blocks={n_blocks!r} is too many for a full grid, whose moments are sums over blocks: at most "
+            f"{_MOST_CELLS} in each sample, or grid='diagonal'"
+        )
     # sd^order·(1 + Σ_{j>i} (j-i)·w_j / (fN-i)), w_j the integral of P(Bin(N, p) = j) beyond t = sd.
     j = np.arange(1.0, n + 1)
     log_w = gammaln(n + 1) - gammaln(j + 1) + gammaln(np.maximum(j - half, 0.5)) - gammaln(n + 1 - half)
@@ -325,4 +343,10 @@ def _moment(
     beyond = np.cumsum(weights[::-1])[::-1]  # Σ_{j>=k} w_j, k = 1..N
     excess = np.append(np.cumsum(beyond[::-1])[::-1], 0.0)  # Σ_{j>i} (j-i)·w_j, i = 0..N
     i = np.arange(first, math.ceil(needed))
-    return float(sd**order * (1 + (excess[i] / (needed - i)).min()) * (1 + 1e-9))
+    return float(_moment_of(sd, order) * (1 + (excess[i] / (needed - i)).min()) * (1 + 1e-9))
+
+
+def _moment_of(sd: float, order: int) -> float:
+    """Return a power of an sd; infinite where no float holds it."""
+    with np.errstate(over="ignore"):
+        return float(np.float64(sd) ** order)

@@ -12,10 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from outvote import votes
 from outvote.assumptions.assumption import FiniteKurtosis
 from outvote.contamination import Amount, Contamination
-from outvote.data.arguments import check_choice, log_delta_of, log_failure, whole
-from outvote.data.rows import read_rows
+from outvote.data.arguments import check_choice, log_delta_of, log_failure, real, whole
+from outvote.data.rows import read, read_rows
 from outvote.votes import Adversary, Alternative, evidence
 from outvote.votes.evidence import Pairs
+
+#: Squares of tiny rows, whose sums are smaller, have lost digits.
+_LEAST_VARIANCE = 1e-290
 
 
 def sigma_upper(
@@ -73,17 +76,17 @@ def _blocks(n_blocks: int, n_corrupt: int, block_size: int) -> tuple[int, int, i
     return whole("n_blocks", n_blocks, 1), whole("n_corrupt", n_corrupt), whole("block_size", block_size, 1)
 
 
-def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"{name}={values!r} must be numbers") from None
-
-
 def _variances(variance: ArrayLike) -> NDArray[np.float64]:
-    spread = _numbers("variance", variance)
+    if isinstance(variance, np.ndarray) and not isinstance(variance, np.ma.MaskedArray) and not variance.ndim:
+        variance = variance.item()
+    if not isinstance(variance, (list, tuple)) and np.ndim(variance) == 0:
+        spread = np.asarray(real("variance", variance))
+    else:
+        spread = read(variance, "variance").values.astype(np.float64)
     if not (spread >= 0).all():
         raise ValueError(f"variance={variance!r} must not be negative or NaN")
+    if ((spread > 0) & (spread < _LEAST_VARIANCE)).any():
+        raise ValueError(f"variance={variance!r} has lost digits: multiply the rows by a power of ten first")
     return spread
 
 
@@ -273,7 +276,7 @@ def order_statistic_interval(
     check_choice("adversary", adversary, Adversary)
     log_delta = log_failure(confidence, delta)
     n_corrupt = whole("n_corrupt", n_corrupt)
-    values = np.sort(_numbers("block_values", block_values))
+    values = np.sort(read(block_values, "block_values").values.astype(np.float64))
     if values.ndim != 1 or not values.size or np.isnan(values[-1]):
         raise ValueError("block_values must be a non-empty sequence of numbers without NaN")
     adaptive = adversary == "adaptive"

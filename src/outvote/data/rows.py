@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -62,6 +62,14 @@ def read(x: Any, name: str, *, stay: bool = False) -> Rows:
         for one in x:
             refuse_masked(one, f"a row of {name}", "rows filled with numpy.nan and a nan_policy")
     return Rows(_native(values), names)
+
+
+def has_no_rows(x: Any) -> bool:
+    """Return whether something is empty, whatever it is."""
+    try:
+        return isinstance(x, Sized) and not len(x)
+    except TypeError:  # a sparse matrix has no length
+        return False
 
 
 def refuse_masked(x: Any, name: str, instead: str) -> None:
@@ -137,6 +145,13 @@ def _as_floats(values: Any) -> Any:
     return values.astype(np.float64)
 
 
+def with_short_integers(column: Any) -> Any:
+    """Return a narwhals series that numpy can hold: integers of 128 bits as floats."""
+    import narwhals as nw
+
+    return column.cast(nw.Float64) if column.dtype in (nw.Int128, nw.UInt128) else column
+
+
 def _from_frame(x: Any, name: str) -> tuple[Any, tuple[str, ...] | None]:
     """Return a dataframe or series of any library as an array, with its names; return anything else unchanged."""
     import narwhals as nw
@@ -151,13 +166,14 @@ def _from_frame(x: Any, name: str) -> tuple[Any, tuple[str, ...] | None]:
         )
     if isinstance(native, nw.Series):
         _check_dtypes([native], name)
-        values = native.to_numpy()
+        values = with_short_integers(native).to_numpy()
         if values.dtype.kind == "O":
             values = values.astype(bool) if _all_booleans(values) else _floats(native, name).to_numpy()
         return values, None if native.name in (None, "") else (str(native.name),)
     if isinstance(native, nw.DataFrame):
         _check_dtypes(list(native.iter_columns()), name)
         # Polars 1 has no array for a frame without columns.
+        native = native.with_columns(*map(with_short_integers, native.iter_columns())) if native.columns else native
         table = native.to_numpy() if native.columns else np.empty(native.shape)
         if table.dtype.kind == "O":
             table = native.with_columns(*(_floats(column, name) for column in native.iter_columns())).to_numpy()

@@ -213,8 +213,9 @@ max_contamination
         _check_table(value, by, given)
         return _of_table(
             a, value=value, by=by, baseline=baseline, contamination=contamination, confidence=confidence,
-            assume=assume, segments=segments, unit=unit, ratio=ratio or None, covariate=covariate,
-            coefficient=coefficient, paired=paired or None, simultaneous=simultaneous, nan_policy=nan_policy,
+            assume=assume, segments=segments, unit=unit, ratio=None if ratio is False else ratio, covariate=covariate,
+            coefficient=coefficient, paired=None if paired is False else paired, simultaneous=simultaneous,
+            nan_policy=nan_policy,
         )  # fmt: skip
     for name, one in (("baseline", baseline), ("segments", segments), ("unit", unit)):
         if one is not None:
@@ -323,7 +324,7 @@ def _check_question(
         raise ValueError("relative=True goes with one function: a supremum has no base to divide by")
     if paired and (relative or family):
         raise ValueError("paired=True goes with one function and an absolute difference")
-    check_choice("counted", counted or "each", Literal["together", "each"])
+    check_choice("counted", "each" if counted is None else counted, Literal["together", "each"])
     if counted == "together" and not request.evidence:
         raise ValueError("counted='together' is for evidence: votes of blocks have a number for each sample")
     if family and request.vote == "evidence":

@@ -129,7 +129,7 @@ def mean(
             "weights are not supported: one heavy row would decide its block, and the count of corrupt rows "
             "that the blocks outvote would mean nothing. Resample rows by weight, or estimate a ratio of two means"
         )
-    check_flags(simultaneous=simultaneous)
+    check_flags(simultaneous=simultaneous, ratio=ratio)
     request = Request.read(
         contamination, confidence, vote=vote, votes=VoteName, n_blocks=n_blocks, partition=partition,
         remainder=remainder, nan_policy=nan_policy, alternative=alternative, rng=rng,

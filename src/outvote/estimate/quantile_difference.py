@@ -87,7 +87,7 @@ def quantile_difference(
         contamination, confidence, vote="auto", votes=VoteName, n_samples=2, nan_policy=nan_policy,
         alternative=alternative, max_contamination=max_contamination,
     )  # fmt: skip
-    check_choice("counted", counted or "each", Literal["together", "each"])
+    check_choice("counted", "each" if counted is None else counted, Literal["together", "each"])
     samples = [_Sample.read(x, name, nan_policy) for x, name in ((a, "a"), (b, "b"))]
 
     def run(one: Request) -> RobustEstimate:

@@ -86,7 +86,7 @@ class Request:
         check_choice("vote", vote, votes)
         check_choice("nan_policy", nan_policy, NanPolicy)
         check_choice("partition", partition, PartitionKind)
-        check_choice("remainder", remainder or "drop", Remainder)
+        check_choice("remainder", "drop" if remainder is None else remainder, Remainder)
         check_choice("alternative", alternative, Alternative)
         ks = tuple(_number_of_blocks(n_blocks, k) for k in per_sample("n_blocks", n_blocks, n_samples))
         by_blocks = partition != "random" or remainder is not None or any(k is not None for k in ks)

@@ -79,8 +79,9 @@ def beyond_rounding(low: Any, high: Any) -> tuple[Any, Any]:
 
     Examples
     --------
-    >>> beyond_rounding(1e17, 1e17), beyond_rounding(0.5, 1.5)
-    ((9.999999999999992e+16, 1.0000000000000008e+17), (0.5, 1.5))
+    >>> low, high = beyond_rounding(np.array([1e17, 0.5]), np.array([1e17, 1.5]))
+    >>> (high - low).tolist()
+    [192.0, 1.0]
     """
     with np.errstate(over="ignore", invalid="ignore"):
         size = np.maximum(np.abs(low), np.abs(high))

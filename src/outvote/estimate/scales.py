@@ -23,6 +23,10 @@ Floats = NDArray[np.float64]
 _SCALE_VALUES = 2**14
 #: 1 / Φ⁻¹(3/4): makes the median absolute deviation estimate the sd of a normal distribution.
 _NORMAL_MAD = 1.482602218505602
+#: A smaller sum of squares has lost digits; that of rows of a larger size than the second has not.
+_FEWEST_DIGITS, _TINY = 2.0**-960, 2.0**-400
+#: So many columns are looked at as one is; of more of them fewer rows are.
+_FEW_COLUMNS = 64
 
 
 class Spread(Protocol):
@@ -34,8 +38,8 @@ class Spread(Protocol):
     def unit_sizes(self, sizes: Sequence[NDArray[Any]], degrees: tuple[int, ...]) -> Sequence[NDArray[Any]]:
         """Return the block sizes at which the radius is in units of these standard deviations."""
 
-    def block_variance(self, column: int) -> float:
-        """Return the median over the blocks of the variance inside a block."""
+    def block_sd(self, column: int) -> float:
+        """Return the square root of the median over the blocks of the variance inside a block."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class SpreadOfValues:
         """Return blocks of one tuple each, whose values have the sd of the kernel: here the unit."""
         return [np.full(len(size), degree) for size, degree in zip(sizes, degrees, strict=True)]
 
-    def block_variance(self, column: int) -> float:
+    def block_sd(self, column: int) -> float:
         """Refuse: block values do not tell how rows vary inside a block."""
         raise NotImplementedError
 
@@ -76,18 +80,18 @@ class SpreadOfRows:
         """Return the sizes as they are: the unit is the sd of a row."""
         return sizes
 
-    def block_variance(self, column: int) -> float:
-        """Return the median over the blocks of the variance inside a block."""
+    def block_sd(self, column: int) -> float:
+        """Return the square root of the median over the blocks of the variance inside a block."""
         rows = self.rows.reshape(len(self.rows), -1)[:, column]
         if is_tensor(rows):
             with one_at_a_time():
                 from outvote.torch.device.kernels import on_tensors
 
-            return float(median_of(on_tensors(VARIANCE, [rows], [self.drawn], "full")))
+            return math.sqrt(median_of(on_tensors(VARIANCE, [rows], [self.drawn], "full")))
         values, rows = np.empty(len(self.drawn)), rows.astype(np.float64)
         for blocks in blocks_by_size([self.drawn]):
-            values[blocks] = VARIANCE.aligned(self.drawn.stack(rows, blocks))
-        return float(median_of(values))
+            values[blocks] = sds_in(self.drawn.stack(rows, blocks))
+        return float(_quadratic_median(values[:, None])[0])
 
 
 @dataclass(frozen=True)
@@ -112,9 +116,14 @@ class SpreadOfBlocks:
         """Return the sizes as they are: the unit is the sd of a row."""
         return sizes
 
-    def block_variance(self, column: int) -> float:
-        """Return the median over the blocks of the variance inside a block."""
-        return float(self._variances[column])
+    def block_sd(self, column: int) -> float:
+        """Return the square root of the median over the blocks of the variance inside a block.
+
+        Sums of squares of tiny rows have lost their digits, or all of them: then nothing bounds the sd.
+        """
+        variance = float(self._variances[column])
+        lost = variance < _FEWEST_DIGITS and float(np.median(np.abs(self.means[:, column]))) < _TINY
+        return math.inf if lost else math.sqrt(variance)
 
     @cached_property
     def _variances(self) -> Floats:
@@ -131,7 +140,7 @@ def robust_sd(rows: NDArray[Any], n_corrupt: int, seed: int, order: NDArray[np.i
     before, saves drawing one.
     """
     columns = rows.reshape(len(rows), -1)
-    n_rows = min(len(rows), max(1024, _SCALE_VALUES // columns.shape[1]))
+    n_rows = min(len(rows), _SCALE_VALUES if columns.shape[1] <= _FEW_COLUMNS else 1024)
     share = n_corrupt / len(rows)
     if n_rows < len(rows):
         order = np.random.default_rng([7, seed]).integers(len(rows), size=n_rows)
@@ -146,9 +155,30 @@ def robust_sd(rows: NDArray[Any], n_corrupt: int, seed: int, order: NDArray[np.i
         n_blocks = min(n_rows // 2, 4 * n_corrupt + math.ceil(4 * math.sqrt(n_corrupt)) + 9)
         size = n_rows // n_blocks
         stack = columns[order[: size * n_blocks]].astype(np.float64, copy=False).T.reshape(-1, size)
-        variances = VARIANCE.aligned(stack).reshape(columns.shape[1], -1).T
-        sd = np.sqrt(median_of(variances) / _median_of_normal_variance(size))
+        sds = sds_in(stack).reshape(columns.shape[1], -1).T
+        sd = _quadratic_median(sds) / math.sqrt(_median_of_normal_variance(size))
     return np.where(sd > 0, sd, math.inf).reshape(rows.shape[1:])
+
+
+def sds_in(stack: Floats) -> Floats:
+    """Return the sd inside each block, of rows of any size.
+
+    Examples
+    --------
+    >>> sds_in(np.array([[1.0, 3.0, 5.0], [1e-200, 3e-200, 5e-200], [1e200, 3e200, 5e200]]))
+    array([2.e+000, 2.e-200, 2.e+200])
+    """
+    exponents = np.frexp(np.abs(stack).max(axis=1))[1]
+    scaled = np.ldexp(stack, -exponents[:, None])
+    with np.errstate(over="ignore"):
+        return np.ldexp(np.sqrt(VARIANCE.aligned(scaled)), exponents)
+
+
+def _quadratic_median(sds: Floats) -> Floats:
+    """Return the square root of the median of the squares in each column."""
+    k = len(sds)
+    low, high = np.partition(sds, [(k - 1) // 2, k // 2], axis=0)[[(k - 1) // 2, k // 2]]
+    return np.where(low == high, low, np.hypot(low, high) * math.sqrt(0.5))
 
 
 def spread_of(block_values: Floats) -> Floats:

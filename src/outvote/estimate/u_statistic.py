@@ -14,7 +14,7 @@ from outvote.assumptions import Assumption, Bounded, FiniteVariance, one_assumpt
 from outvote.blocks.partition import PartitionKind, Remainder, Rng
 from outvote.blocks.plan import GridPlan, Plan
 from outvote.contamination import Contamination
-from outvote.data.arguments import check_choice, check_flags, number_of_jobs
+from outvote.data.arguments import check_choice, check_flags, number_of_jobs, real
 from outvote.data.missing import NanPolicy
 from outvote.data.rows import read_columns, read_rows
 from outvote.data.tensors import is_tensor, to_host
@@ -127,7 +127,7 @@ def u_statistic(
     if not samples:
         raise TypeError("u_statistic needs at least one sample")
     named = kernel_of(kernel)
-    check_choice("grid", grid or "full", Literal["full", "diagonal"])
+    check_choice("grid", "full" if grid is None else grid, Literal["full", "diagonal"])
     check_flags(simultaneous=simultaneous)
     n_jobs = number_of_jobs(n_jobs)
     request = Request.read(
@@ -337,7 +337,7 @@ def _assumption_of(assume: Assumption | None, kernel: Kernel) -> Assumption | No
         return assume
     if kernel.zetas is not None:
         values = kernel.zetas.values() if isinstance(kernel.zetas, Mapping) else kernel.zetas
-        return FiniteVariance(math.sqrt(max(values)), zetas=kernel.zetas)
+        return FiniteVariance(math.sqrt(max(real("zetas", zeta) for zeta in values)), zetas=kernel.zetas)
     return Bounded(*kernel.bounds) if kernel.bounds is not None else None
 
 

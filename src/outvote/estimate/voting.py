@@ -102,7 +102,7 @@ def vote(
         radius = np.array([one.radius for one in ready]) * scale
     for j, one in enumerate(assumed):
         if _sigma_free(one, plan) and math.isfinite(ready[j].radius):
-            radius[j] = ready[j].radius * math.sqrt(spread.block_variance(j))
+            radius[j] = ready[j].radius * spread.block_sd(j)
     return centres, certify(radius, plan, assumed, terms, "plug-in" if unscaled.any() else "certified")
 
 
@@ -176,8 +176,9 @@ def conclude(
     if interval is None:
         bounds = bounds_of(assumed) if len(assumed) > 1 else tuple(end[0] for end in bounds_of(assumed))
         side = request.terms.alternative
-        low = np.full(np.size(centre), -math.inf) if side == "less" else np.ravel(centre - radius)
-        high = np.full(np.size(centre), math.inf) if side == "greater" else np.ravel(centre + radius)
+        with np.errstate(over="ignore"):
+            low = np.full(np.size(centre), -math.inf) if side == "less" else np.ravel(centre - radius)
+            high = np.full(np.size(centre), math.inf) if side == "greater" else np.ravel(centre + radius)
         interval = Interval(*(shaped(np.clip(end, *bounds), shape) for end in beyond_rounding(low, high)))
     log_delta = request.terms.log_delta
     return RobustEstimate(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.data.arguments import check_flags, is_whole, whole
 from outvote.data.loading import one_at_a_time
 from outvote.data.progress import watched
 from outvote.kernels.rescale import have_ordinary_size, rescaled
@@ -23,6 +24,9 @@ from outvote.kernels.user_functions import prepare
 
 #: Rows of combinations of blocks that are evaluated at once.
 _ROWS_AT_ONCE = 65_536
+
+#: A kernel takes no more rows of a sample than this.
+_MOST_DEGREES = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +107,14 @@ class Kernel:
         if not callable(self.function):
             raise TypeError(f"function={self.function!r} is not callable")
         degrees = tuple(self.degrees) if np.iterable(self.degrees) else (self.degrees,)
-        if not degrees or any(isinstance(d, bool) or not isinstance(d, numbers.Integral) or d < 1 for d in degrees):
-            raise ValueError(f"degrees={self.degrees!r} must hold an integer of at least 1 for each sample")
+        if not degrees or any(not is_whole(d) or not 1 <= d <= _MOST_DEGREES for d in degrees):
+            raise ValueError(f"degrees={self.degrees!r} must hold an integer from 1 to {_MOST_DEGREES} for each sample")
+        if not isinstance(self.name, str):
+            raise TypeError(f"name={self.name!r} must be text")
+        if self.vectorized is not None:
+            check_flags(vectorized=self.vectorized)
+        if self.columns is not None:
+            whole("columns", self.columns, 1)
         object.__setattr__(self, "degrees", tuple(int(d) for d in degrees))
         if not self.name:
             object.__setattr__(self, "name", getattr(self.function, "__name__", "kernel").strip("<>"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import assert_all_finite
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -48,6 +48,15 @@ def refuse_tiny(x: Array, name: str = "X") -> None:
         )
 
 
+def range_of(y: Array) -> float:
+    """Return how far apart the smallest and the largest target are; refuse what no float holds."""
+    with np.errstate(over="ignore"):
+        found = float(np.ptp(y)) if len(y) else 0.0
+    if not np.isfinite(found):
+        raise ValueError("y spans more than a float holds: divide it by a power of ten first")
+    return found
+
+
 def one_label_each(y: Any, rows: Array, name: str = "y") -> Array:
     """Return one label, or number, for each row."""
     labels: Array = column_or_1d(y)
@@ -61,6 +70,16 @@ def check_classes(labels: Array) -> None:
     """Refuse numbers that are no classes, such as 0.5."""
     with np.errstate(invalid="ignore"):  # of labels that no integer holds
         check_classification_targets(labels)
+
+
+def generator_of(random_state: Any) -> np.random.RandomState:
+    """Return the generator that a `random_state` stands for."""
+    try:
+        return check_random_state(random_state)
+    except (ValueError, TypeError):
+        raise ValueError(
+            f"random_state={random_state!r} must be an integer from 0 to 2**32 - 1, a RandomState, or None"
+        ) from None
 
 
 def classes_in(labels: Array, name: str = "y") -> tuple[Array, Array]:
@@ -85,6 +104,10 @@ def residual_losses(predicted: Any, y: Any, *, squared: bool) -> Array:
         raise ValueError(f"y has {len(targets)} entries for {len(predicted)} rows")
     if targets.dtype.kind not in "biufO":
         raise TypeError(f"y holds {targets.dtype} values, but real numbers are needed")
+    try:
+        targets = targets.astype(np.float64)
+    except OverflowError:
+        raise ValueError("y holds an integer that is too large for a float") from None
     with np.errstate(over="ignore", invalid="ignore"):
-        gaps = np.abs(predicted - targets.astype(np.float64))
+        gaps = np.abs(predicted - targets)
         return gaps**2 if squared else gaps

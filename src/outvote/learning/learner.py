@@ -10,7 +10,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from outvote.assumptions.assumption import Bounded, Proportion
@@ -21,7 +20,7 @@ from outvote.estimate.result import RobustEstimate
 from outvote.estimate.risk import certify_risk
 from outvote.kernels.kernel import Kernel
 from outvote.learning.arrays import Array
-from outvote.learning.checks import classes_in, refuse_input, refuse_tiny
+from outvote.learning.checks import classes_in, generator_of, refuse_input, refuse_tiny
 from outvote.learning.descent import Callback, Settings
 from outvote.learning.fit import Ballots, Fit, Task
 from outvote.learning.n_blocks import is_auto, plan_one_sample
@@ -236,7 +235,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         )
 
     def _generator(self) -> np.random.Generator:
-        return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1, size=4))
+        return np.random.default_rng(generator_of(self.random_state).randint(2**31 - 1, size=4))
 
     def _corrupt_rows(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """Return how many rows of each sample may be corrupt: rounded up, if blocks of three rows are left."""
@@ -271,7 +270,7 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
         shape = (zero.shape[0] - design.intercept, *zero.shape[1:])
         try:
             given = np.asarray(init, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             given = np.empty(0)
         if given.size != math.prod(shape) or not np.isfinite(given).all():
             raise ValueError(f"init={init!r} must be 'auto', 'zero', 'normal' or finite coefficients of shape {shape}")
@@ -286,7 +285,11 @@ class RobustLearner(BaseEstimator):  # type: ignore[misc]
     def _check_rows(self, X: Any, y: Any, reset: bool, **checks: Any) -> tuple[Array, Array]:
         self._check_flags()
         refuse_input(X, y)
-        x, y = validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32], **checks)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # of sums that are only looked at
+                x, y = validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32], **checks)
+        except OverflowError:
+            raise ValueError("X or y holds an integer that is too large for a float") from None
         refuse_tiny(x)
         if y.dtype == object:
             classes_in(y)  # refuses labels that have no order

@@ -122,7 +122,7 @@ class RobustMetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rob
 
     def _held_out_risk(self, X: Any, y: Any, loss: str) -> HeldOutRisk:
         points = self.transform(X)
-        codes = np.unique(one_label_each(y, points), return_inverse=True)[1]
+        codes = classes_in(one_label_each(y, points))[1]
         rows = np.column_stack([points, codes])
 
         def margins(a: Array, b: Array) -> Array:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from outvote.kernels.kendall import kendall
 from outvote.kernels.kernel import Kernel
 from outvote.learning.arrays import Array
-from outvote.learning.checks import check_classes, classes_in, one_label_each, refuse_masks
+from outvote.learning.checks import check_classes, classes_in, one_label_each, range_of, refuse_masks
 from outvote.learning.divergence import check_coefficients
 from outvote.learning.fit import Fit, Task
 from outvote.learning.learner import HeldOutRisk, RobustLearner
@@ -101,7 +101,7 @@ class RobustRanker(_LinearScore):
     def _task(self, X: Any, y: Any, reset: bool = True, groups: Any = None) -> Task:
         x, y = self._check_rows(X, y, reset, y_numeric=True, ensure_min_samples=2)
         y = np.asarray(y, dtype=np.float64)
-        if np.ptp(y) == 0:
+        if range_of(y) == 0:
             raise ValueError(f"y is constant ({y[0]:g}): there is nothing to rank")
         codes = None
         if groups is not None:

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 
 from outvote.estimate.result import RobustEstimate
 from outvote.learning.arrays import Array
-from outvote.learning.checks import residual_losses
+from outvote.learning.checks import range_of, residual_losses
 from outvote.learning.fit import Ballots, Task
 from outvote.learning.learner import HeldOutRisk, RobustLearner
 from outvote.learning.losses import Absolute, Huber, Squared, loss_of
@@ -102,7 +102,7 @@ class RobustRegressor(RegressorMixin, RobustLearner):  # type: ignore[misc]
 
     def _scale_targets(self, y: Array) -> None:
         """Set a robust centre and scale of y, so that steps suit any unit."""
-        if np.ptp(y) == 0:
+        if range_of(y) == 0:
             raise ValueError(f"y is constant ({y[0]:g}): there is nothing to explain")
         self._y_centre, self._y_scale = 0.0, 1.0
         if self._setting("scaling"):

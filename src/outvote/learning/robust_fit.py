@@ -9,7 +9,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
-from sklearn.utils import _safe_indexing, assert_all_finite, check_random_state, get_tags
+from sklearn.utils import _safe_indexing, assert_all_finite, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_method_params, _num_samples, check_is_fitted, column_or_1d, validate_data
@@ -23,7 +23,9 @@ from outvote.learning.arrays import Array
 from outvote.learning.checks import (
     check_classes,
     classes_in,
+    generator_of,
     one_label_each,
+    range_of,
     refuse_input,
     refuse_masks,
     residual_losses,
@@ -142,7 +144,7 @@ class RobustFit(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         n_corrupt = Contamination.of(self.contamination).count(n_rows)
         self.support_, self.outlier_scores_ = np.ones(n_rows, dtype=bool), np.zeros(n_rows)
         if n_corrupt and n_rows >= 2 * _N_FOLDS:
-            trial = _Trial(self, X, targets, routed, n_corrupt, check_random_state(self.random_state))
+            trial = _Trial(self, X, targets, routed, n_corrupt, generator_of(self.random_state))
             self.support_, self.outlier_scores_ = trial.verdict()
         self.estimator_ = _fitted(self.estimator, X, y, np.flatnonzero(self.support_), routed)
         return self
@@ -227,14 +229,17 @@ class RobustFit(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             finite, sparse = not tags.allow_nan, "csr" if tags.sparse else False
             X = validate_data(self, X, dtype=None, accept_sparse=sparse, ensure_all_finite=finite)
         y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
+        with np.errstate(over="ignore", invalid="ignore"):  # of a sum that is only looked at
+            assert_all_finite(y, input_name="y")
         if _num_samples(X) != len(y):
             raise ValueError(f"X has {_num_samples(X)} rows, but y has {len(y)}: inconsistent numbers of samples")
         if not is_classifier(self.estimator):
             try:
-                return X, y, np.asarray(y, dtype=np.float64)
-            except ValueError:
-                raise TypeError(f"y holds {y.dtype} values, but a regressor needs numbers") from None
+                targets = np.asarray(y, dtype=np.float64)
+            except (ValueError, OverflowError):
+                raise TypeError(f"y holds {y.dtype} values, but a regressor needs numbers that floats hold") from None
+            range_of(targets)
+            return X, y, targets
         self.classes_, codes = classes_in(y)
         check_classes(y)
         if len(self.classes_) < 2:

@@ -60,7 +60,10 @@ def are_missing(labels: Labels) -> NDArray[np.bool_]:
 
 
 def _is_missing(label: Any) -> bool:
-    return label is None or type(label).__name__ == "NAType" or bool(label != label)
+    try:
+        return label is None or type(label).__name__ == "NAType" or bool(label != label)
+    except ArithmeticError:  # a decimal that signals that it is no number
+        return True
 
 
 def classes_of(labels: Labels, given: Any = None) -> Labels:

@@ -221,8 +221,9 @@ class Engine(ABC):
         rows, bad = values[order], np.isnan(values).any(axis=1)[order]
         columns: dict[str, Any] = {f"k{j}": [label[j] for label in labels] for j in range(len(query.by))}  # type: ignore[index]
         columns |= {"u": [label[-1] for label in labels], "bad": np.add.reduceat(bad.astype(np.int64), starts)}  # type: ignore[index]
-        for j in range(len(query.columns)):
-            columns |= {f"{name}{j}": how.reduceat(rows[:, j], starts) for name, how in _TOTALS.items()}
+        with np.errstate(over="ignore", invalid="ignore"):  # sums that no float holds are infinite
+            for j in range(len(query.columns)):
+                columns |= {f"{name}{j}": how.reduceat(rows[:, j], starts) for name, how in _TOTALS.items()}
         return nw.from_dict(columns, backend="pyarrow")
 
     def frame(self, columns: dict[str, list[Any]], answer: Mapping[str, type | str] = ANSWER) -> Any:

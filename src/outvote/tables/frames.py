@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from outvote.blocks.hashing import hash_rows
 from outvote.data.groups import group_codes
 from outvote.data.loading import one_at_a_time
+from outvote.data.rows import with_short_integers
 from outvote.estimate.summary import BlockSummary, GroupedBlockSummary
 from outvote.tables.engine import (
     ANSWER,
@@ -260,7 +261,7 @@ def numbers_of(column: Any) -> NDArray[np.float64]:
     import narwhals as nw
 
     column = column.alias(_ANY)
-    values = None if column.is_null().any() else column.to_numpy()
+    values = None if column.is_null().any() else with_short_integers(column).to_numpy()
     if values is None or values.dtype.kind not in "fiub":
         values = column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
     return values.astype(np.float64, copy=False)

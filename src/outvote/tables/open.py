@@ -59,7 +59,7 @@ def scan(
     for argument, name in (("row_id", row_id), ("table", table)):
         if name is not None and not isinstance(name, str):
             raise TypeError(f"{argument}={name!r} must be a name, given as text")
-    if hash not in ("portable", "native"):
+    if not isinstance(hash, str) or hash not in ("portable", "native"):
         raise ValueError(f"hash={hash!r} is neither 'portable' nor 'native'")
     home = type(source).__module__.partition(".")[0]
     files = isinstance(source, (str, os.PathLike)) or (isinstance(source, (list, tuple)) and len(source) > 0)

@@ -85,11 +85,15 @@ def clipped_tuning(
 
     def radius(u: Floats) -> Floats:
         """Return the radius at τ = r + u, from N·r = k·n_bad·τ + noise + (τ + min(τ, r + T))·price/3 + N·T."""
-        beyond = tail.excess(u[:, None]).reshape(len(u), -1).max(axis=1)
-        pulled = pulls * u + price / 3 * (u + np.minimum(u, beyond))
-        return (pulled + noise + n_clean * beyond) / left
+        with np.errstate(over="ignore", invalid="ignore"):
+            beyond = tail.excess(u[:, None]).reshape(len(u), -1).max(axis=1)
+            pulled = pulls * u + price / 3 * (u + np.minimum(u, beyond))
+            found = (pulled + noise + n_clean * beyond) / left
+        return np.where(np.isnan(found), np.inf, found)
 
-    steps = np.geomspace(0.01, max(10.0, 2 * math.sqrt(n_clean)), 80) * sd  # T' = -1/N at u = sd·√N/2
+    with np.errstate(over="ignore"):
+        steps = np.geomspace(0.01, max(10.0, 2 * math.sqrt(n_clean)), 80) * sd  # T' = -1/N at u = sd·√N/2
+    steps = np.minimum(steps, HUGE)
     grid = np.concatenate([-steps[::-1], [0.0], steps])
     for _ in range(4):
         best = int(np.argmin(radius(grid)))

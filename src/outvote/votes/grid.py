@@ -14,6 +14,9 @@ from outvote.votes.binomial import DEEP, p_star
 from outvote.votes.median import Floats, best_of_sides, inflate
 from outvote.votes.terms import Alternative
 
+#: Tails of binomials of more than so many are too coarse for Newton's method.
+_MANY = 2.0**40
+
 
 def grid_threshold(
     n_blocks: Sequence[ArrayLike], n_bad: Sequence[ArrayLike], adversary: Adversary = "oblivious"
@@ -55,7 +58,7 @@ def grid_p_star(log_delta: float, n_clean: ArrayLike, fraction: ArrayLike) -> Fl
     n, f = (np.asarray(a, dtype=float) for a in np.broadcast_arrays(n_clean, fraction))
     possible = (f > 0) & (n >= 1)
     n, f = np.where(possible, n, 1.0), np.where(possible, f, 0.5)
-    if log_delta < DEEP:
+    if log_delta < DEEP or n.max() > _MANY:
         return np.where(possible, _deep_grid_p_star(log_delta, n, f), 0.0)
     p = _newton_grid(_rough_p(log_delta, n, f), log_delta, n, f, steps=20)
     return np.where(possible, p * (1 - 1e-9), 0.0)

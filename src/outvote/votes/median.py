@@ -139,7 +139,9 @@ def _newton_joint(u: Floats, log_delta: float, n: Floats, m: Floats) -> Floats:
         total = sum(np.exp(log_binomial_tail(q, n, m)) for q in sides)
         slopes = [m * np.exp(log_first_term(q, n, m)) for q in sides]  # q·F'(q)
         slope = (slopes[0] * u + slopes[1] * (1 + 2 * u)) / (1 + u)
-        step = (np.log(total) - log_delta) * total / slope
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = (np.log(total) - log_delta) * total / slope
+        step = np.where(np.isnan(step), -1.0, step)  # where both sides vanish u is far too large
         u = np.maximum(u * np.exp(np.clip(step, -1.0, 1.0)), 1.0)
         if np.all(np.abs(step) < 1e-11):
             break

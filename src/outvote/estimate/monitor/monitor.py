@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -17,7 +16,7 @@ from numpy.typing import ArrayLike
 from outvote.assumptions import Assumption, Proportion
 from outvote.data.loading import one_at_a_time
 from outvote.data.missing import NanPolicy
-from outvote.data.rows import read_rows
+from outvote.data.rows import has_no_rows, read_rows
 from outvote.data.text import count, spaced
 from outvote.data.writing import write_text
 from outvote.estimate.claim import Claim
@@ -154,7 +153,7 @@ class Monitor:
         arm : str
             Which arm they belong to; leave it out if there is only one sample.
         """
-        if isinstance(rows, Sized) and not len(rows):
+        if has_no_rows(rows):
             return self
         values = read_rows(rows, "rows", booleans=True)
         if values.ndim != 1:

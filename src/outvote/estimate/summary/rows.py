@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ from outvote.assumptions import Assumption, Bounded, Proportion
 from outvote.data.arguments import MOST, is_whole
 from outvote.data.loading import one_at_a_time
 from outvote.data.missing import NanPolicy, check_certain, screen
-from outvote.data.rows import read_rows
+from outvote.data.rows import has_no_rows, read_rows
 from outvote.estimate.ordered import Ordered, Summarised, Tallied
 from outvote.estimate.screened import as_ordered
 from outvote.estimate.summary.serialise import (
@@ -114,7 +114,7 @@ class RowSummary:
         nan_policy : {"raise", "omit", "corrupt"}
             Whether rows with NaN are an error, missing, or corrupt (as are rows with infinite values).
         """
-        if isinstance(rows, Sized) and not len(rows):
+        if has_no_rows(rows):
             return self
         values = read_rows(rows, "rows", booleans=True)
         if values.ndim != 1:

@@ -76,7 +76,7 @@ def _least_of_cells(rows: SortedRows, factors: Sequence[Factor], bound: float, s
     """Return the same for every scale up to `sd`: in each cell of scales evidence on the spread has a share."""
     if not 0 < sd < math.inf:
         return -math.inf
-    exponent = math.frexp(sd)[1]
+    exponent = max(math.frexp(sd)[1], -1000)  # whose power of two is a float
     rows, sd = rows.scaled(2.0**-exponent), math.ldexp(sd, -exponent)
     bound = -times_power_of_two(-bound, -exponent)  # rounded up
     if bound == math.inf:

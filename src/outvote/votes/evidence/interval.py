@@ -255,7 +255,7 @@ def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Te
         end = rows.compiled_end(factors[0], sd, (price, spread_price), PRECISIONS)
         if not math.isnan(end):
             return end
-    exponent = math.frexp(sd)[1]
+    exponent = max(math.frexp(sd)[1], -1000)  # whose power of two is a float
     rows, sd = rows.scaled(2.0**-exponent), math.ldexp(sd, -exponent)
     top = math.ceil(math.log(sd) / math.log(CELL) + 1e-9)  # rounded up: a cell too high is safe
 

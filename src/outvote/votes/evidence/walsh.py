@@ -97,7 +97,8 @@ class _Pairs:
     def places(self, cut: float, *, strict: bool) -> Places:
         """Return for each row the first of its pairs whose sum is not below the cut, or not at most the cut."""
         values, n = self.values, len(self.values)
-        found = np.searchsorted(values, cut - values, side="left" if strict else "right")
+        with np.errstate(over="ignore"):
+            found = np.searchsorted(values, cut - values, side="left" if strict else "right")
         place = np.clip(found, self.first, self.end)
 
         def before(rows: Places, other: Places) -> NDArray[np.bool_]:
