@@ -113,6 +113,11 @@ def test_radii_that_no_rows_reach_are_refused_quietly(radius, known, more):
         ov.rows_needed(radius, 5, assume=known, **more)
 
 
+def test_radii_that_no_float_holds_are_refused():
+    with pytest.raises(ValueError, match="radius"):
+        ov.rows_needed(10**400, assume=V)
+
+
 def test_bounds_with_variances_at_the_ends_of_floats():
     with pytest.raises(ValueError, match="variance=1e-320 must be at least 1e-290"):
         ov.Bounded(0, 100, variance=1e-320)

@@ -335,6 +335,8 @@ def test_sums_of_users_that_no_float_holds_are_corrupt_rows():
             found = ov.difference(one, **asked)
         ends = nw.from_native(found)["low"].to_list() + nw.from_native(found)["high"].to_list()
         assert ends == pytest.approx([*expected["low"], *expected["high"]])
+        with pytest.raises(ValueError, match="the rows of some 'u' add up to more than a float holds"):
+            ov.difference(one, **{**asked, "nan_policy": "omit"})
 
 
 @pytest.mark.parametrize("known", [None, ov.FiniteVariance(1.0), ov.FiniteKurtosis(5.0, sd=2.0)])

@@ -7,7 +7,7 @@ import math
 from outvote.assumptions import Assumption
 from outvote.blocks.choose import best_blocks
 from outvote.contamination import Amount, Contamination
-from outvote.data.arguments import check_choice, is_number, log_delta_of, whole_per_sample
+from outvote.data.arguments import check_choice, is_number, log_delta_of, real, whole_per_sample
 from outvote.votes import Alternative, Terms, VoteName, at_size
 from outvote.votes.evidence import promised_radius
 
@@ -63,7 +63,7 @@ def rows_needed(
     """
     if not (is_number(radius) and 0 < radius < math.inf):
         raise ValueError(f"radius={radius!r} must be a positive number")
-    radius = float(radius)
+    radius = real("radius", radius)
     check_choice("alternative", alternative, Alternative)
     check_choice("vote", vote, VoteName)
     (degree,) = whole_per_sample("degree", degree, 1)

@@ -134,7 +134,11 @@ def _samples(engine: Engine, asked: Variants, request: Request) -> tuple[_Sample
         users = added_up(engine, query, unit, asked.covariate, request.contamination or request.most)
         wanted = replace(query, columns=(*query.columns, users.number))
         here = in_memory(users.engine, wanted, _policy(asked, request))
-        assert here is not None
+        if here is None:
+            raise ValueError(
+                f"the rows of some {unit!r} add up to more than a float holds: divide them by a power of ten first, or "
+                "take nan_policy='corrupt'"
+            )
         n_users = sum(len(columns[-1]) for columns in _columns(here[0]).values()) + here[1]
         return _columns(here[0]), n_users == sum(one.n_rows for one in tallies.values())
     if engine.in_memory and (here := in_memory(engine, query, request.nan_policy)) is not None:
