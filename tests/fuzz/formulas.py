@@ -143,7 +143,7 @@ def injected(rng):
             -1e300,
             math.inf,
             math.nan,
-            lambda generator, clean: clean + generator.normal(size=clean.shape),
+            lambda generator, clean: generator.normal(size=clean.shape),
             *WRONG[:4],
         ),
     )

@@ -206,3 +206,13 @@ def test_bad_arguments_are_named(model, error, message):
         model.fit(x, y)
     with pytest.raises(ValueError, match="X has 50 rows, but y has 3"):
         ov.RobustFit(Ridge()).fit(x, y[:3])
+
+
+def test_frames_with_two_columns_of_one_name_are_refused_everywhere():
+    pd = pytest.importorskip("pandas")
+    x, y, _ = flipped()
+    robust = ov.RobustFit(LogisticRegression(), random_state=0).fit(pd.DataFrame(x[:, :2], columns=["a", "b"]), y)
+    twice = pd.DataFrame(x[:, :2], columns=["a", "a"])
+    for call in (robust.predict, robust.predict_proba, lambda rows: robust.score(rows, y)):
+        with pytest.raises(ValueError, match=r"X has two columns .*'a'"):
+            call(twice)

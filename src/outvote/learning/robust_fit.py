@@ -27,7 +27,6 @@ from outvote.learning.checks import (
     one_label_each,
     range_of,
     refuse_input,
-    refuse_masks,
     residual_losses,
 )
 from outvote.learning.jury import own_losses, worst_in_classes
@@ -206,7 +205,7 @@ class RobustFit(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_ready(self, X: Any, y: Any = None) -> None:
         check_is_fitted(self)
-        refuse_masks(X=X, y=y)
+        refuse_input(X, y)
 
     def _routed(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         if not params or not get_config()["enable_metadata_routing"]:
