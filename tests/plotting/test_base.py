@@ -45,7 +45,9 @@ def test_failed_save_leaves_nothing_behind(tmp_path, monkeypatch):
     assert not plt.fignum_exists(figure.number)
 
 
-@pytest.mark.parametrize("name", ["picture", "picture.xyz", "a.png", "b.PDF"])
+@pytest.mark.parametrize(
+    "name", ["picture", "picture.xyz", "picture.pgf", "picture.PGF", "picture.raw", "picture.rgba", "a.png", "b.PDF"]
+)
 def test_names_must_say_what_kind_of_picture_is_wanted(tmp_path, name):
     if name.startswith("picture"):
         with pytest.raises(ValueError, match=r"must end in a kind of picture: \.png, \.svg or \.pdf"):

@@ -51,6 +51,8 @@ def new_axes(ax: Any = None, *, figsize: tuple[float, float] = (7.0, 4.2)) -> An
     >>> plt.close(ax.figure)
     """
     if ax is not None:
+        if not hasattr(ax, "stairs"):
+            raise TypeError(f"ax={ax!r} must be axes of matplotlib: of several, give one")
         return ax
     return _pyplot().subplots(figsize=figsize, layout="constrained")[1]
 
@@ -184,8 +186,11 @@ def save(figure: Any, *paths: str | Path, dpi: int = 150) -> None:
 
 
 def _check_endings(figure: Any, paths: Sequence[str | Path]) -> None:
-    """Refuse names that do not say what kind of picture is wanted, before anything is drawn."""
-    kinds = figure.canvas.get_supported_filetypes()
+    """Refuse names that do not say what kind of picture is wanted, before anything is drawn.
+
+    Of what matplotlib writes, .pgf needs TeX, and .raw and .rgba are bytes without a size: they are refused, too.
+    """
+    kinds = figure.canvas.get_supported_filetypes().keys() - {"pgf", "raw", "rgba"}
     for path in map(Path, paths):
         if path.suffix.lower().removeprefix(".") not in kinds:
             raise ValueError(f"figure={str(path)!r} must end in a kind of picture: .png, .svg or .pdf, for instance")
