@@ -147,3 +147,25 @@ def test_checksum_ignores_the_order_of_the_rows():
     data = datasets.load_boston().X
     assert datasets.checksum(data) == datasets.checksum(data[::-1])
     assert datasets.checksum(data) != datasets.checksum(data[:, ::-1])
+
+
+@pytest.mark.parametrize("load", [ov.datasets.load_iris, ov.datasets.load_job_training])
+@pytest.mark.parametrize(
+    ("source", "error", "told"),
+    [
+        ("", ValueError, "source='' is empty"),
+        ("x" * 5000, ValueError, "cannot be the name of a file"),
+        ("a\0b", ValueError, "cannot be the name of a file"),
+        ("\ud800", ValueError, "cannot be the name of a file"),
+        (5, TypeError, "source=5 must be a path"),
+        (["a.csv"], TypeError, r"source=\['a.csv'\] must be a path"),
+        (np.array(["a.csv", "b.csv"]), TypeError, "must be a path"),
+        (b"a.csv", TypeError, "source=b'a.csv' must be a path"),
+        (Path(), IsADirectoryError, "source='.' is a folder"),
+        ("nowhere/a.csv", FileNotFoundError, "source='nowhere/a.csv' is not there"),
+    ],
+)
+def test_what_is_no_path_of_a_file_is_refused(load, source, error, told):
+    with pytest.raises(error, match=told) as refused:
+        load(source)
+    assert len(str(refused.value)) < 300

@@ -10,6 +10,7 @@ import csv
 import hashlib
 import importlib.metadata
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -123,7 +124,7 @@ def load_iris(source: Place = None) -> DataSet:
     >>> load_iris().X.shape
     (150, 4)
     """
-    if source == "openml":
+    if _is_openml(source):
         data = _fetched(_IRIS)
         for row, flower in _IRIS_MISPRINTS.items():
             data[row, :-1] = flower
@@ -151,7 +152,7 @@ def load_boston(source: Place = None) -> DataSet:
     >>> load_boston().X.shape
     (506, 13)
     """
-    data = _fetched(_BOSTON) if source == "openml" else _numbers(_BOSTON, _lines(_BOSTON, source))
+    data = _fetched(_BOSTON) if _is_openml(source) else _numbers(_BOSTON, _lines(_BOSTON, source))
     data = _checked(_BOSTON, data)
     return DataSet(data[:, :-1], data[:, -1], _BOSTON_NAMES)
 
@@ -171,7 +172,7 @@ def load_red_wine(source: Place = None) -> DataSet:
     >>> load_red_wine().X.shape
     (1599, 11)
     """
-    if source == "openml":
+    if _is_openml(source):
         data = _fetched(_WINE)
     else:
         header, *lines = _lines(_WINE, source)
@@ -209,6 +210,10 @@ def load_job_training(source: Place = None) -> DataSet:
         raise ValueError(f"the file does not hold {_TRAINING.name}: {error}") from None
     data = _checked(_TRAINING, _numbers(_TRAINING, [[line[i] for i in which] for line in lines]))
     return DataSet(data[:, :-1], data[:, -1], _TRAINING_NAMES)
+
+
+def _is_openml(source: Place) -> bool:
+    return isinstance(source, str) and source == "openml"
 
 
 def _fetched(source: _Source) -> NDArray[np.float64]:
@@ -249,10 +254,35 @@ def _lines(source: _Source, path: Place) -> list[list[str]]:
                 "or give a path"
             )
     else:
-        file = Path(path)
+        file = _file(path)
     text = (bz2.decompress(file.read_bytes()) if file.suffix == ".bz2" else file.read_bytes()).decode("utf-8")
     first = text.partition("\n")[0]
     return [line for line in csv.reader(text.splitlines(), delimiter=";" if ";" in first else ",") if line]
+
+
+def _file(source: str | os.PathLike[str]) -> Path:
+    """Return the path of a file of the user's; refuse what is none."""
+    if not isinstance(source, (str, os.PathLike)):
+        raise TypeError(f"source={source!r} must be a path, or 'openml'")
+    if not os.fspath(source):
+        raise ValueError("source='' is empty: give a path, or 'openml'")
+    try:
+        known = os.stat(source)
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(f"source={_short(source)} is not there: give a path, or 'openml'") from None
+    except PermissionError:
+        raise
+    except (OSError, ValueError) as error:  # a name that is too long, or holds what none can
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(f"source={_short(source)} cannot be the name of a file: {reason}") from None
+    if stat.S_ISDIR(known.st_mode):
+        raise IsADirectoryError(f"source={_short(source)} is a folder: give a file in it")
+    return Path(source)
+
+
+def _short(source: Any) -> str:
+    text = repr(os.fspath(source))
+    return text if len(text) <= 100 else f"{text[:99]}…"
 
 
 def _numbers(source: _Source, lines: list[list[str]]) -> NDArray[np.float64]:
