@@ -63,3 +63,37 @@ def test_labels_of_nanoseconds_stay_distinct():
 def test_invalid_labels_raise(labels, message):
     with pytest.raises(ValueError, match=message):
         ov.GroupedBlockSummary(3).update([1.0, 2.0], labels)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.full(300, 2**63, dtype=np.uint64),
+        np.array([2**64 - 1, 2**64 - 3] * 150, dtype=np.uint64),
+        np.array([-(2**63), -(2**63) + 7] * 150),
+        np.array([-128, 127] * 150, dtype=np.int8),
+        np.array([-32768, 32767] * 20_000, dtype=np.int16),
+        pd.Series([2**63] * 300, dtype="UInt64"),
+        pl.Series([2**63] * 300, dtype=pl.UInt64),
+    ],
+)
+def test_whole_numbers_of_every_width(labels):
+    keys, which = group_codes(labels)
+    assert [keys[i] for i in which] == [int(label) for label in labels]
+
+
+@pytest.mark.parametrize(
+    ("items", "kind"),
+    [
+        ([True, False, None], "boolean"),
+        (["a", "b", None], "string"),
+        (["a", "b", None], "category"),
+        ([1, 2, None], "Int64"),
+        ([1.5, 2.5, None], "Float64"),
+        (["2020-01-01", "2020-01-02", None], "datetime64[ns]"),
+    ],
+)
+def test_missing_labels_of_pandas_raise(items, kind):
+    labels = pd.Series(items * 100, dtype=kind)
+    with pytest.raises(ValueError, match="None or NaN among its labels"):
+        group_codes(labels)

@@ -31,13 +31,15 @@ def _codes(labels: Any) -> tuple[list[Hashable], NDArray[np.intp]]:
     array = np.asarray(labels)
     if array.ndim != 1:
         raise ValueError(f"groups has shape {array.shape}: give one label for each row, and several keys as a tuple")
-    if array.dtype.kind in "iu" and len(array) and (span := int(array.max()) - int(array.min())) < 4 * len(array) + 64:
-        # Whole numbers close to each other are looked up, and not sorted.
-        places = (array - array.min()).astype(np.intp)
+    whole = array.dtype.kind in "iu" and len(array) > 0
+    if whole and (span := int(array.max()) - (least := int(array.min()))) < 4 * len(array) + 64:
+        # Whole numbers close to each other are looked up, and not sorted. Wide ones first: 127 - -128 is no int8.
+        wide = array if array.dtype.kind == "u" else array.astype(np.int64)
+        places = (wide - wide.min()).astype(np.intp)
         there = np.flatnonzero(np.bincount(places, minlength=span + 1))
         numbers = np.empty(span + 1, dtype=np.intp)
         numbers[there] = np.arange(len(there))
-        items: list[Any] = (there + int(array.min())).tolist()
+        items: list[Any] = [least + place for place in there.tolist()]
         inverse = numbers[places]
     elif array.dtype.kind in "biufUS":
         values, inverse = np.unique(array, return_inverse=True)
@@ -56,9 +58,17 @@ def _codes(labels: Any) -> tuple[list[Hashable], NDArray[np.intp]]:
             ) from None
         inverse = np.array(codes, dtype=np.intp)
         items = list(known)
-    if any(item is None or item != item for item in items):
+    if any(map(_missing, items)):
         raise ValueError("groups has None or NaN among its labels: every row needs a label")
     return items, inverse.reshape(-1)
+
+
+def _missing(item: Any) -> bool:
+    """Return whether a label is none: None, NaN, or NA of pandas, of which not even this can be asked."""
+    try:
+        return item is None or bool(item != item)
+    except TypeError:
+        return True
 
 
 def write_label(label: Any) -> Any:
