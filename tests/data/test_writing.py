@@ -72,3 +72,16 @@ def test_an_error_leaves_what_was_there(tmp_path):
     failed.__enter__().write_text("half")
     assert not failed.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("page.html", "old")]
+
+
+@pytest.mark.parametrize("name", ["日" * 80 + ".html", "a" * 250 + ".html", "a." + "b" * 253, "." + "c" * 254])
+def test_names_as_long_as_the_file_system_takes_are_written(tmp_path, name):
+    assert write_text(tmp_path / name, "text").read_text() == "text"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_files_written_at_once_do_not_mix(tmp_path):
+    with whole(tmp_path / "a.txt") as one, whole(tmp_path / "b.txt") as other:
+        one.write_text("a")
+        other.write_text("b")
+    assert [(tmp_path / f"{name}.txt").read_text() for name in "ab"] == ["a", "b"]

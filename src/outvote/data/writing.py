@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import stat
 import tempfile
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+#: Characters of the ending of a name that a temporary name keeps, and what tells such names apart.
+_ENDING = 10
+_NUMBERS = itertools.count()
 
 
 @contextmanager
@@ -43,7 +47,9 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise PermissionError(f"{str(target)!r} may not be written to: change its permissions, or give another name")
     target = Path(os.path.realpath(target))
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.stem[:100]}.{os.getpid()}-{threading.get_ident()}{target.suffix}")
+    # The name is short whatever that of the target is, and keeps the ending, which tells plots what to write.
+    ending = target.suffix if len(target.suffix) <= _ENDING else ""
+    partial = target.with_name(f".outvote-{os.getpid()}-{next(_NUMBERS)}{ending}")
     try:
         _create(partial, there)
         yield partial
