@@ -85,3 +85,19 @@ def test_spaces_around_labels_do_not_count_and_capitals_are_warned_of(tmp_path):
     with pytest.warns(UserWarning, match="'k' has the labels 'A' and 'a', which differ by capitals only"):
         found = read(tmp_path / "x.csv", "v,k\n1,A\n2,a \n3,B\n4,B \n", by=("k",))
     assert found.labels == [("A",), ("B",), ("a",)]
+
+
+@pytest.mark.parametrize("cell", ["1_0", "1e1_0", "$1_0", "+-1", "+-inf"])
+def test_what_duckdb_alone_takes_for_a_number_is_text(tmp_path, cell):
+    found = read(tmp_path / "x.csv", f"v,k\n$1,a\n{cell},a\n2.5,a\n")
+    np.testing.assert_array_equal(found.values, [1.0, np.nan, 2.5])
+    assert [one.text for one in found.unreadable] == [cell]
+    (tmp_path / "x.csv").write_text("v\n" + "1\n" * 9 + f"{cell}\n")
+    assert ov.scan(tmp_path / "x.csv").mean(
+        "v", contamination=1, nan_policy="corrupt", vote="median"
+    ).plain == pytest.approx(1)
+
+
+def test_underscores_are_text_with_decimal_commas_and_in_json(tmp_path):
+    assert [one.text for one in read(tmp_path / "x.csv", "v;k\n1;a\n1_0;a\n", decimal=",").unreadable] == ["1_0"]
+    assert [one.text for one in read(tmp_path / "x.jsonl", '{"v": 1}\n{"v": "1_0"}\n').unreadable] == ["1_0"]

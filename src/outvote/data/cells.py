@@ -70,10 +70,13 @@ def text_of(text: str, number: str) -> str:
 
 
 def _cast(text: str, decimal: str) -> str:
-    """Write SQL for the number that a text is; a decimal comma becomes a point."""
+    """Write SQL for the number that a text is; a decimal comma becomes a point.
+
+    DuckDB takes 1_0 for 10 and +-1 for -1, which are names or misprints.
+    """
     if decimal == ",":
         text = f"CASE WHEN regexp_full_match({text}, '{_COMMA}') THEN replace(replace({text}, '.', ''), ',', '.') END"
-    return f"TRY_CAST({text} AS DOUBLE)"
+    return f"CASE WHEN NOT (contains({text}, '_') OR starts_with({text}, '+-')) THEN TRY_CAST({text} AS DOUBLE) END"
 
 
 def _without(sign: str, text: str) -> str:
