@@ -204,6 +204,13 @@ def test_plan_lists_other_assumptions(assume, other):
     assert other in [option.change for option in plan(1000, Asked(contamination=5, assume=assume)).options]
 
 
+@pytest.mark.parametrize(("low", "high"), [(-1e299, 1e299), (0.0, 1e-170), (0.0, 1e-300)])
+def test_plan_leaves_out_assumptions_that_no_float_holds(low, high):
+    found = plan(1000, Asked(contamination=5, assume=ov.Bounded(low, high)))
+    assert found.plan.radius is not None
+    assert not [option for option in found.options if option.change.endswith("too")]
+
+
 def test_plan_refuses_unknown_contamination():
     with pytest.raises(ValueError, match="--contamination auto"):
         plan(100, Asked(contamination="auto"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,10 +127,13 @@ def _others(assume: Assumption) -> list[tuple[str, Assumption]]:
         return [("the sd alone", FiniteVariance(assume.scale))]
     if isinstance(assume, Bounded):
         sd = assume.width / 2 if assume.variance is None else math.sqrt(assume.variance)
-        others: list[tuple[str, Assumption]] = [(f"sd ≤ {sd:.4g} alone", FiniteVariance(sd))]
+        others: list[tuple[str, Assumption]] = []
+        with suppress(ValueError):  # the standard deviation may be too small where the width is not
+            others.append((f"sd ≤ {sd:.4g} alone", FiniteVariance(sd)))
         if assume.variance is None:
             quarter = assume.width / 4
-            others.append((f"sd ≤ {quarter:.4g} too", replace(assume, variance=quarter**2)))
+            with suppress(ValueError, OverflowError):  # and its square too large, or nothing
+                others.append((f"sd ≤ {quarter:.4g} too", replace(assume, variance=quarter**2)))
         return others
     if isinstance(assume, FiniteKurtosis) and assume.sd is not None:
         return [("the sd alone", FiniteVariance(assume.sd))]
