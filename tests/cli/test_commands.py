@@ -221,7 +221,7 @@ UNUSABLE = [
     (b"k,v\na,red\nb,blue\n", "--value 'v' has no number, 'red' for instance, in"),
     (b"k;v\na;1,5\nb;2,5\n", "name a column of numbers (a comma: give --decimal ,"),
     ("k,v\nM\u00fcller,1\n".encode("latin-1"), "it is not text in UTF-8. Excel often writes cp1252: --encoding cp1252"),
-    ("k,v\nMiller,1\n".encode("utf-16"), "it is not text in UTF-8"),
+    ("k,v\nMiller,1\n".encode("utf-16"), "it is text in UTF-16, which Excel calls Unicode: --encoding utf-16"),
     (b"k,v\n" + b"a,1\r\nb,2\n" * 20, r"its lines end in different ways, some with a carriage return: tr -d '\r' < "),
     (
         b"k,v\n" + b"a,1\rb,2\n" * 20,

@@ -34,3 +34,12 @@ def test_describe_tells_why_a_column_has_no_interval(tmp_path):
     done = run("describe", path, "--contamination", 1)
     assert done.exit_code == 1
     assert "b: --contamination 1 means 1 corrupt rows among 1" in done.stderr
+
+
+def test_wide_files_are_described(tmp_path):
+    path = tmp_path / "wide.csv"
+    lines = [[f"c{j}" for j in range(60)], *([str(i + j) for j in range(60)] for i in range(9))]
+    path.write_text("\n".join(map(",".join, lines)))
+    found = json.loads(run("describe", path, "--json").stdout)
+    assert [line["column"] for line in found["columns"]] == [f"c{j}" for j in range(60)]
+    assert [line["mean"] for line in found["columns"]] == [4.0 + j for j in range(60)]

@@ -84,3 +84,77 @@ def test_a_name_that_two_columns_have_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"rows\.csv: the columns 'v' and 'V' differ in capitals only: rename one"):
         read(path, value="V", by=())
     assert read(write(tmp_path, "v,V,w,w\n" + "1,2,3,4\n" * 9), by=()).values.tolist() == [1.0] * 9
+
+
+@pytest.mark.parametrize("blank", ["\t", "\x0c", "\x0b", "\u2028", "\x85"])
+def test_blanks_around_names_are_no_part_of_them(tmp_path, blank):
+    path = write(tmp_path, f"v{blank},tag{blank}\n" + "1,a\n2,b\n" * 9)
+    assert read(path).values.tolist() == [1.0, 2.0] * 9
+    assert ov.scan(path).mean("v", contamination=0).plain == 1.5
+    with pytest.raises(ValueError, match="2 columns are called 'v'"):
+        read(write(tmp_path, f"v{blank},v\n1,2\n"), by=())
+    write(tmp_path, f"v{blank},tag\n1,a\n")
+    with Files([path, write(tmp_path, "v,tag\n3,c\n", "other.csv")]) as files:
+        assert read_columns(files, "v", ["tag"]).values.tolist() == [1.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("header", "name"), [("v,v,v_1", "v_1"), ("a,A,A_1", "A_1"), (",column0,v", "column0"), ("b,B,b_1", "b_1")]
+)
+def test_a_name_that_the_reader_gave_to_another_column_is_refused(tmp_path, header, name):
+    path = write(tmp_path, header + "\n" + "1,2,3\n4,5,6\n")
+    with pytest.raises(ValueError, match=f"whose name is missing, or there twice, is read as '{name}', too: rename"):
+        read(path, value=name, by=())
+    with pytest.raises(ValueError, match=f"is read as '{name}', too: rename"):
+        ov.scan(path).mean(name)
+
+
+def test_a_name_that_the_reader_changes_is_refused(tmp_path):
+    path = write(tmp_path, '  "a b"  ,v\n1,2\n')
+    with pytest.raises(ValueError, match="""column 'a b' is read as '"a b"': rename it"""):
+        read(path, value="a b", by=())
+    assert read(path, by=()).values.tolist() == [2.0]
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85"])
+@pytest.mark.parametrize("more", ["", "# "])
+def test_lines_of_remarks_end_where_those_of_rows_do(tmp_path, mark, more):
+    assert read(write(tmp_path, f"# a{mark}{more}b\nv,tag\n1,a\n2,b\n")).values.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("above", ["\n", "\n\n", "# one\n\n", '# 5" pipe\n\n# two\n\n', '# "\n#\n'])
+def test_empty_lines_and_quotes_above_the_names_do_not_count(tmp_path, above):
+    path = write(tmp_path, above + "v,tag\n" + '1,"a"\n2,"b\nc"\n' * 9)
+    assert read(path).values.tolist() == [1.0, 2.0] * 9
+
+
+def test_rows_may_begin_as_remarks_do(tmp_path):
+    for text in ("#g,v\n#0,1\n#1,2\n", "# exported\n#g,v\n#0,1\n#1,2\n", "#g,v\n#0,1\nb,2\n#1,3\n"):
+        assert read(write(tmp_path, text), by=("#g",)).values[:2].tolist() == [1.0, 2.0]
+
+
+def test_separators_in_quotes_do_not_make_cells(tmp_path):
+    assert read(write(tmp_path, '# id, v\n"1,5",3\n'), by=()).values.tolist() == [3.0]
+    assert read(write(tmp_path, '#id,v\n"a\nb",3\n'), by=()).values.tolist() == [3.0]
+
+
+@pytest.mark.parametrize("first", ['"a\nb"', "x" * 70_000, '"' + "x" * 70_000 + '\ny"'])
+def test_names_of_several_lines_and_of_long_lines_are_looked_at(tmp_path, first):
+    with pytest.raises(ValueError, match=r"2 columns are called 'v': rename all but one"):
+        read(write(tmp_path, f"{first},v,v\n1,2,3\n4,5,6\n"), by=())
+    assert read(write(tmp_path, f"{first},v,w\n1,2,3\n4,5,6\n"), by=()).values.tolist() == [2.0, 5.0]
+
+
+def test_damage_far_down_is_explained_as_at_the_top(tmp_path):
+    path = write(tmp_path, "g,v\n" + "a,1\n" * 60_000 + "a\rb,6\n")
+    for call in (lambda: ov.scan(path).mean("v", by="g"), lambda: read(path, by=("g",))):
+        with pytest.raises(ValueError, match="its lines end in different ways, some with a carriage return"):
+            call()
+
+
+def test_a_cell_of_megabytes_is_not_shown_whole(tmp_path):
+    path = write(tmp_path, "g,v\n" + "a,1\n" * 60 + "a" * 3_000_000 + ",6\n")
+    for call in (lambda: ov.scan(path).mean("v", by="g"), lambda: read(path, by=("g",))):
+        with pytest.raises(ValueError, match="Maximum line size of 2000000 bytes exceeded") as told:
+            call()
+        assert len(str(told.value)) < 600 + len(str(path))

@@ -3,16 +3,18 @@
 import gzip
 import io
 import json
+import os
 import sys
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from outvote.data.columns import read_columns
-from outvote.data.files import Files
+from outvote.data.columns import columns_of_numbers, read_columns, read_numbers
+from outvote.data.files import Files, readable
 
 VALUES = [1.5, None, -3.0, 4.0, 0.0]
 LABELS = ["b", "a", "10", None, "b"]
@@ -189,3 +191,66 @@ def test_select_returns_rows_with_ids_and_places(tmp_path):
         rows = files.table(files.select(["v"], ["k"], "id")).to_pylist()
     found = sorted(tuple(row[name] for name in ("id", "v0", "r0", "k0", "file", "n")) for row in rows)
     assert found == [(1, 1.0, None, "x", 0, 0), (2, 2.0, None, None, 0, 1), (3, None, "oops", "x", 1, 0)]
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "parquet", "feather"])
+@pytest.mark.parametrize("name", ["~", "~root", r"a\*b", r"a\[1]", r"\?", r"a\b", "[!a]", "http:"])
+def test_names_that_mean_something_to_duckdb_are_names(tmp_path, monkeypatch, name, kind):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / f"data.{kind}").write_bytes(b"not this")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).mkdir()
+    path = write(tmp_path / name, kind)
+    for given in (os.path.relpath(path), os.fspath(path)):
+        assert columns(given).values[0] == 1.5
+    beside = f"{name}.{kind}"
+    path.rename(beside)
+    found = columns(beside)
+    assert (found.values[0], found.files) == (1.5, [(beside, 5)])
+
+
+def test_messages_show_names_as_they_were_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a[1].parquet").write_text("nothing")
+    with Files(["a[1].parquet"]) as files, pytest.raises(ValueError, match=r"cannot be read as parquet: ") as told:
+        files.columns  # noqa: B018
+    assert str(tmp_path) not in str(told.value)
+
+
+def test_names_that_are_not_unicode_are_refused(tmp_path):
+    path = os.fsencode(tmp_path) + b"/x\xff.csv"
+    try:
+        with open(path, "wb") as file:
+            file.write(b"v\n1\n")
+    except OSError:
+        pytest.skip("the file system takes no such names")
+    for given in (os.fsdecode(path), str(tmp_path / "*.csv")):
+        with (
+            pytest.raises(ValueError, match=r"x\\udcff\.csv' is not a name in UTF-8.*: rename the file"),
+            Files([given]),
+        ):
+            pass
+
+
+def test_without_a_limit_a_lack_of_memory_names_none():
+    out = duckdb.OutOfMemoryException("Out of Memory Error: failed to allocate")
+    assert "x.csv: the memory does not suffice (" in str(readable(out, "x.csv", limited=False))
+    assert "the memory_limit does not suffice, allow more" in str(readable(out, "x.csv"))
+
+
+def test_many_columns_are_read_some_at_a_time(tmp_path):
+    names = [f"c{j}" for j in range(130)]
+    table = np.arange(3.0 * len(names)).reshape(3, -1)
+    lines = [",".join([*map(str, row), "x"]) for row in table.tolist()]
+    path = tmp_path / "wide.csv"
+    path.write_text("\n".join([",".join([*names, "k"]), *lines]) + "\n")
+    with Files([str(path)]) as files:
+        asked, table_of = [], files.table
+        files.table = lambda sql: asked.append(sql) or table_of(sql)
+        assert columns_of_numbers(files) == names
+        found = read_numbers(files, names)
+    np.testing.assert_array_equal(np.column_stack([found[name] for name in names]), table)
+    assert len(asked) < 25  # not one for each column
+    assert max(map(len, asked)) < 30_000  # nor one for all: they take longer than their number says

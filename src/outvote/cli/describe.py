@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from outvote.cli.answer import Asked, in_options
-from outvote.data.columns import columns_of_numbers, read_columns
+from outvote.data.columns import columns_of_numbers, read_numbers
 from outvote.data.files import Files
 from outvote.tables.describe import describe
 
@@ -36,9 +36,7 @@ def describe_file(files: Files, asked: Asked) -> Described:
     left_out = [name for name in files.columns if name not in names]
     if not names:
         raise ValueError(f"{files} has no column of numbers: its columns are {', '.join(files.columns)}")
-    first, *others = names
-    found = read_columns(files, first, more=others)
-    table = pa.table({name: {first: found.values, **found.more}[name] for name in names})
+    table = pa.table(read_numbers(files, names))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         lines = describe(table, asked.contamination, asked.confidence).to_pylist()

@@ -29,9 +29,11 @@ def check_reading(kind: str, encoding: str | None, decimal: str, sheet: str | No
     if kind not in _TEXT:
         raise ValueError(f"encoding={encoding!r} is for text files, but these are {kind}")
     try:
-        codecs.lookup(encoding)
-    except LookupError:
-        raise ValueError(f"encoding={encoding!r} is unknown: try cp1252, latin1 or utf-16") from None
+        known = codecs.lookup(encoding)._is_text_encoding  # rot13, hex and zip turn bytes into bytes
+    except (LookupError, ValueError):  # a name may hold what none can
+        known = False
+    if not known:
+        raise ValueError(f"encoding={encoding!r} is unknown: try cp1252, latin1 or utf-16")
 
 
 def copied(

@@ -8,14 +8,23 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import itertools
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 _SEPARATORS = ",;|\t"
 _CHUNK = 1 << 22
+#: Characters in which remarks are looked for, and in a line: DuckDB takes lines of two million.
+_LOOKED_AT, _LONGEST = 1 << 16, 1 << 22
+_END = re.compile(r"\r\n|\r|\n")
+#: How lines above the names begin: remarks, and empty ones.
+_ABOVE = ("#", "\r", "\n")
+#: A cell in quotes, which may go on in the next line.
+_QUOTED = re.compile(r'(?:^|(?<=[,;|\t\r\n])) *"(?:[^"]|"")*(?:"|$)')
 
 
 @contextmanager
@@ -24,52 +33,99 @@ def _opened(path: str) -> Iterator[Any]:
 
     packed = {".gz": "gzip", ".zst": "zstd"}.get(os.path.splitext(path)[1].lower())
     try:
-        with pa.input_stream(str(path), compression=packed) as file:
+        with pa.input_stream(os.path.abspath(path), compression=packed) as file:  # Arrow takes ~ for a home
             yield file
     except OSError as error:
         raise OSError(f"{path} cannot be read as text: {error}") from None
 
 
-def dialect(path: str) -> str:
+def dialect(path: str, *, remarks: bool = True) -> str:
     """Write the options of DuckDB's reader that it would otherwise guess from the rows: quotes, comments, header."""
-    skipped = len(_beginning(path)[0])
+    skipped = _n_above(path, remarks)
     return f"""header := true, all_varchar := true, quote := '"', escape := '"', comment := '', skip := {skipped}"""
 
 
-def first_line(path: str) -> str:
+def first_line(path: str, *, remarks: bool = True) -> str:
     """Return the line that names the columns of a text file, packed or not."""
-    return _beginning(path)[1]
+    with _lines_of(path, remarks) as (_, lines):
+        return next(lines, "").rstrip("\r\n")
 
 
-def _beginning(path: str) -> tuple[list[str], str]:
-    """Return the remarks above the line that names the columns, and this line.
+@contextmanager
+def _lines_of(path: str, remarks: bool) -> Iterator[tuple[int, Iterator[str]]]:
+    """Yield how many lines there are above the one that names the columns, and the lines from this one on.
 
-    Remarks begin with #. The last such line is one of names if it has as many cells as the line below.
+    Lines end where DuckDB says that they do: at newlines and carriage returns, not at form feeds or what Unicode has.
     """
     with _opened(path) as file:
-        lines = bytes(file.read(1 << 16)).decode("utf-8-sig", "replace").splitlines()
-    n = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
-    if 0 < n < len(lines) and _n_separators(lines[n - 1]) == _n_separators(lines[n]):
+        text = io.TextIOWrapper(io.BufferedReader(file), encoding="utf-8-sig", errors="replace", newline="")
+        lines = iter(lambda: text.readline(_LONGEST), "")
+        seen = _beginning(lines) if remarks else []
+        n = _n_remarks(seen)
+        yield n, itertools.chain(seen[n:], lines)
+
+
+def _beginning(lines: Iterator[str]) -> list[str]:
+    """Take the first line; if it may be a remark or is empty, those after it, too, as far as they tell what is one."""
+    seen = [next(lines, "")]
+    size = len(seen[0]) if seen[0].startswith(_ABOVE) else _LOOKED_AT
+    while size < _LOOKED_AT and (line := next(lines, "")):
+        seen.append(line)
+        size += len(line)
+    return seen
+
+
+def _n_remarks(lines: Sequence[str]) -> int:
+    """Return how many of the first lines are remarks, which begin with #, or empty.
+
+    The last remark is the line of names if it has as many cells as the line below. Where rows begin with #, too, the
+    names are in the first of all such lines.
+    """
+    n = next((i for i, line in enumerate(lines) if not line.startswith(_ABOVE)), len(lines))
+    cells = [*map(_n_separators, lines[:n]), _n_separators("".join(lines[n:]))]  # a row may have several lines
+    if n == len(lines):
+        return next((i for i in range(n - 1) if cells[i] == cells[i + 1] > 0), n)
+    rows_too = any(line.startswith("#") for line in lines[n:])
+    while n and lines[n - 1].startswith("#") and cells[n - 1] == cells[n]:
         n -= 1
-    return lines[:n], "".join(lines[n : n + 1])
+        if not (rows_too and cells[n]):
+            break
+    return n
 
 
-def _n_separators(line: str) -> int:
-    return sum(map(line.count, _SEPARATORS))
+def _n_separators(lines: str) -> int:
+    """Return how many separators stand in the first line outside of quotes."""
+    return sum(map(_END.split(_QUOTED.sub("", lines), maxsplit=1)[0].count, _SEPARATORS))
 
 
-def first_cells(path: str, n_columns: int, separator: str | None = None) -> list[str]:
-    """Return the names in the first line of a CSV file; none if no separator gives so many."""
-    line = first_line(path)
+def first_cells(path: str, n_columns: int, separator: str | None = None, *, remarks: bool = True) -> list[str]:
+    """Return the names at the top of a CSV file; none if no separator gives so many. Names may have several lines."""
     for one in separator or _SEPARATORS:
-        cells = next(csv.reader([line], delimiter=one, skipinitialspace=True), [])
+        with _lines_of(path, remarks) as (_, lines):
+            try:
+                cells = next(csv.reader(lines, delimiter=one, skipinitialspace=True), [])
+            except csv.Error:  # a name that is too long for it
+                continue
         if len(cells) == n_columns:
             return [cell.strip() for cell in cells]
     return []
 
 
+def stripped(names: Sequence[str]) -> list[str]:
+    r"""Return names without tabs and other blanks around them; those that would be no longer distinct stay as they are.
+
+    Examples
+    --------
+    >>> stripped(["v\t", "g"]), stripped(["v\t", "V"])
+    (['v', 'g'], ['v\t', 'V'])
+    """
+    short = [name.strip() for name in names]
+    there = Counter(name.lower() for name in short)
+    return [new if new and there[new.lower()] == 1 else old for new, old in zip(short, names, strict=True)]
+
+
 def check_header(name: str, cells: Sequence[str], found: Sequence[str]) -> None:
-    """Refuse a name that the first line has twice, or that a reader without capitals takes for another.
+    """Refuse a name that the first line has twice, or that the reader gave to another column, or changed.
 
     Examples
     --------
@@ -82,17 +138,22 @@ def check_header(name: str, cells: Sequence[str], found: Sequence[str]) -> None:
     if len(where) > 1:
         raise ValueError(f"{len(where)} columns are called {name!r}: rename all but one")
     if where and found[where[0]] != name:
-        other = next(cell for cell in cells if cell != name and cell.lower() == name.lower())
-        raise ValueError(f"the columns {other!r} and {name!r} differ in capitals only: rename one")
+        other = next((cell for cell in cells if cell != name and cell.lower() == name.lower()), None)
+        if other is not None:
+            raise ValueError(f"the columns {other!r} and {name!r} differ in capitals only: rename one")
+        if name.lower() in map(str.lower, found):
+            raise ValueError(f"a column whose name is missing, or there twice, is read as {name!r}, too: rename it")
+        raise ValueError(f"the column {name!r} is read as {found[where[0]]!r}: rename it")
 
 
-def check_rows(paths: Sequence[str], shown: str, n_rows: int, n_columns: int) -> None:
+def check_rows(paths: Sequence[str], shown: str, n_rows: int, n_columns: int, *, remarks: bool = True) -> None:
     """Refuse a number of rows that is not the number in the text: some were lost, or taken for parts of others."""
-    counts = [_count_rows(path) for path in paths]
+    above = [_n_above(path, remarks) for path in paths]
+    counts = [_count_rows(path, n) for path, n in zip(paths, above, strict=True)]
     expected, blank = sum(rows for rows, _, _ in counts), sum(empty for _, empty, _ in counts)
     if n_rows == expected or (n_columns == 1 and expected <= n_rows <= expected + blank):
         return
-    if any(quoted for *_, quoted in counts) and n_rows == sum(map(_count_records, paths)):
+    if any(quoted for *_, quoted in counts) and n_rows == sum(map(_count_records, paths, above)):
         return  # there are quotes inside cells, which begin nothing
     raise ValueError(
         f"{shown} has {expected} rows below its first line, but {n_rows} were read: are there quotes that do not "
@@ -100,10 +161,21 @@ def check_rows(paths: Sequence[str], shown: str, n_rows: int, n_columns: int) ->
     )
 
 
-def _count_rows(path: str) -> tuple[int, int, bool]:
-    """Return the numbers of rows and of empty lines below the first line, and whether there are quotes."""
-    n_rows, blank, inside, quoted = -1 - len(_beginning(path)[0]), 0, False, False
+def _n_above(path: str, remarks: bool) -> int:
+    with _lines_of(path, remarks) as (n, _):
+        return n
+
+
+def _count_rows(path: str, above: int) -> tuple[int, int, bool]:
+    """Return the numbers of rows and of empty lines below the names, and whether there are quotes; skip what is above.
+
+    Remarks are not looked into: a quote there begins nothing.
+    """
+    n_rows, blank, inside, quoted = -1, 0, False, False
     for text in _whole_lines(path):
+        while above and text:
+            text = re.split(rb"\r\n|\r|\n", text, maxsplit=1)[1]
+            above -= 1
         text = text.replace(b"\r\n", b"\n")
         plain = not (inside or b'"' in text or b"\r" in text)
         if plain and b"\n\n" not in text and text[:1] != b"\n":
@@ -119,8 +191,13 @@ def _count_rows(path: str) -> tuple[int, int, bool]:
 
 def unreadable(path: str) -> str:
     """Say why a text cannot be read as a table, and what to do about it; FILE stands for its name."""
-    ends, decoded = set(), codecs.getincrementaldecoder("utf-8")()
+    ends, decoded = set[bytes](), codecs.getincrementaldecoder("utf-8")()
     for text in _whole_lines(path):
+        if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not ends:
+            return (
+                "it is text in UTF-16, which Excel calls Unicode: --encoding utf-16 on the command line, or "
+                "iconv -f utf-16 -t utf8 FILE > new.csv"
+            )
         try:
             decoded.decode(text)
         except UnicodeDecodeError:
@@ -135,12 +212,12 @@ def unreadable(path: str) -> str:
     return "its lines are not cells between commas, semicolons, tabs or |, as many in each line as in the first"
 
 
-def _count_records(path: str) -> int:
-    """Return the number of rows below the first line by Python's own reader, which is slower."""
+def _count_records(path: str, above: int) -> int:
+    """Return the number of rows below the names by Python's own reader, which is slower."""
     with _opened(path) as file:
         text = io.TextIOWrapper(io.BufferedReader(file), encoding="utf-8-sig", errors="replace", newline="")
         try:
-            return sum(1 for record in csv.reader(text) if record) - 1 - len(_beginning(path)[0])
+            return sum(1 for record in csv.reader(itertools.islice(text, above, None)) if record) - 1
         except csv.Error:  # a cell that is too long for it
             return -1
 

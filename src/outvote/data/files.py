@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Self
 
 from outvote.data.cells import Style, number_of, style_of, text_of
 from outvote.data.conversion import check_reading, copied, sheets_told
-from outvote.data.csv_text import check_header, check_rows, dialect, first_cells, first_line, unreadable
+from outvote.data.csv_text import check_header, check_rows, dialect, first_cells, first_line, stripped, unreadable
 from outvote.data.finding import KINDS, find_files
 from outvote.data.interrupts import interruptible
 from outvote.data.packages import install_command
@@ -36,6 +36,12 @@ INTEGER_TYPES = _INTEGERS | _WIDE
 _NUMBERS = INTEGER_TYPES | {"FLOAT", "DOUBLE", "BOOLEAN"}
 #: Bytes that a thread of DuckDB needs, roughly: more threads do not fit into a small limit.
 _THREAD = 2**26
+#: Parts of DuckDB's messages on text that is no table; the text itself says more.
+_DAMAGED = ("sniffing", "not utf-8", "state machine reached an invalid state")
+#: Characters of a line of a message that are shown.
+_SHOWN = 200
+#: Signs of globs, and how they stand for themselves.
+_GLOB = re.compile(r"[*?\[]")
 #: What DuckDB puts before its messages.
 _KIND_OF_ERROR = re.compile(r"^[A-Z][\w ]* Error: ")
 
@@ -131,6 +137,7 @@ class Files:
             raise ValueError(f"format={kind!r} is not one of {', '.join(dict.fromkeys(KINDS.values()))}")
         self._checked = -1  # rows of text files that the text was found to have
         self._schemas: dict[int, dict[str, str]] = {}
+        self._renamed: dict[int, str] = {}  # SQL for the names of text files, where the reader has others
         self._styles: dict[str, Style] = {}
         n_bytes = check_limit(memory_limit)
         self._folder = tempfile.TemporaryDirectory(prefix="outvote-")
@@ -200,16 +207,20 @@ class Files:
                 raise ValueError(f"{self.shown(path)} is empty")
             with self.refusing(path):
                 found = self._connection.sql(f"SELECT * FROM {self._reader(number)} LIMIT 0")
-                self._schemas[number] = dict(zip(found.columns, map(str, found.types), strict=True))
+                names = found.columns
+                if self.is_text and (own := stripped(names)) != names:
+                    names, self._renamed[number] = own, f" AS renamed({', '.join(map(quoted, own))})"
+                self._schemas[number] = dict(zip(names, map(str, found.types), strict=True))
         return self._schemas[number]
 
     def _reader(self, number: int, texts: Sequence[str] = ()) -> str:
         """Write what reads a file; in JSON the columns `texts` are read as they are written."""
         path = self.paths[number]
-        name = literal(re.sub(r"[*?\[]", r"[\g<0>]", path))  # not a glob
+        name = literal(_no_glob(self._place_of(number)))
         if self.is_text:
-            separator = ", sep := '\t'" if self.kind == "tsv" else ""
-            return f"read_csv({name}, {dialect(path)}, hive_partitioning := false{separator})"
+            separator = f", sep := {literal(self._separator)}" if self._separator else ""
+            options = f"{dialect(path, remarks=not self._excel)}, hive_partitioning := false{separator}"
+            return f"read_csv({name}, {options}){self._renamed.get(number, '')}"
         if self.kind == "jsonl":
             kinds = ", ".join(f"{literal(text)}: 'VARCHAR'" for text in texts)
             columns = f", columns := {{{kinds}}}" if texts else ""
@@ -221,17 +232,36 @@ class Files:
         self._connection.register(view, _arrow_table(path))
         return view
 
+    def _place_of(self, number: int) -> str:
+        """Return the path that DuckDB opens a file by."""
+        path = os.path.abspath(self.paths[number])  # where ~ is no home
+        if "\\" in path and os.sep == "/" and _GLOB.search(path):  # a backslash is lost in globs: take a link
+            link = os.path.join(self._folder.name, f"link-{number}{os.path.splitext(path)[1].lower()}")
+            if not os.path.lexists(link):
+                os.symlink(path, link)
+            path = link
+        return path
+
+    @property
+    def _separator(self) -> str | None:
+        """What stands between the cells of text files; None where it has to be found out."""
+        return "\t" if self.kind == "tsv" else "," if self._excel else None
+
     def check(self, columns: Mapping[str, Sequence[str]]) -> None:
         """Refuse files that lack a column; `columns` are those that each argument names."""
         for number, path in enumerate(self.paths):
-            there = list(self._schema(number))
+            there, cells = list(self._schema(number)), list[str]()
+            if self.is_text:
+                cells = first_cells(path, len(there), self._separator, remarks=not self._excel)
             for argument, names in columns.items():
                 for name in names:
-                    if self.is_text:
-                        self._check_header(name, path, there)
+                    try:
+                        check_header(name, cells, there)
+                    except ValueError as error:
+                        raise ValueError(f"{self.shown(path)}: {error}") from None
                     if name in there:
                         continue
-                    if self.is_text and name in _first_line(path):
+                    if self.is_text and name in _first_line(path, remarks=not self._excel):
                         raise ValueError(
                             f"{self.shown(path)}: its first line names {name!r}, but the lines below do not fit it: "
                             "are there lines with more cells than the first, or quotes that do not close?"
@@ -242,17 +272,10 @@ class Files:
                         sheets = sheets_told(self.given[number], self._sheet) if self._excel else ""
                         raise ValueError(f"{self.shown(path)}: {error}{sheets}") from None
 
-    def _check_header(self, name: str, path: str, there: Sequence[str]) -> None:
-        cells = first_cells(path, len(there), "\t" if self.kind == "tsv" else None)
-        try:
-            check_header(name, cells, there)
-        except ValueError as error:
-            raise ValueError(f"{self.shown(path)}: {error}") from None
-
     def check_rows(self, n_rows: int) -> None:
         """Refuse a number of rows that were read from text files, if the text has another; look once."""
         if self.is_text and n_rows != self._checked:
-            check_rows(self.paths, str(self), n_rows, len(self.columns))
+            check_rows(self.paths, str(self), n_rows, len(self.columns), remarks=not self._excel)
             self._checked = n_rows
 
     def select(self, numbers: Sequence[str], keys: Sequence[str] = (), row_id: str | None = None) -> str:
@@ -264,6 +287,7 @@ class Files:
         """
         wanted = {"column": numbers, "by": keys, "row_id": () if row_id is None else (row_id,)}
         self.check(wanted)
+        self._find_styles(numbers)
         parts = []
         for number in range(len(self.paths)):
             kinds = self._schema(number)
@@ -304,25 +328,32 @@ class Files:
         column = quoted(name)
         if self.kind != "jsonl" and is_number(kind):
             return f"{column}::DOUBLE", "NULL::VARCHAR"
-        if self.kind == "jsonl" or kind == "VARCHAR" or kind.startswith("ENUM("):
+        if self._holds_text(kind):
             # Trimmed, it is not the column itself, which DuckDB would read as numbers, refusing all other text.
             text = f"trim({column}::VARCHAR)"
-            value = number_of(text, self._decimal, self._style(name))
+            value = number_of(text, self._decimal, self._styles[name])
             return value, text_of(text, value)
         raise TypeError(
             f"{self.shown(self.paths[number])}: column={name!r} holds {kind} values, but numbers are needed"
         )
 
-    def _style(self, name: str) -> Style:
-        """Return how a column is written, by the first rows of all files."""
-        if name not in self._styles:
-            cells: list[str] = []
-            for number in range(len(self.paths)):
-                first = f"SELECT {quoted(name)}::VARCHAR AS cell FROM {self._reader(number, [name])} LIMIT {_LOOKED_AT}"
-                found = self.table(f"SELECT DISTINCT cell FROM ({first}) WHERE cell IS NOT NULL")
-                cells += found.column(0).to_pylist()
-            self._styles[name] = style_of(cells)
-        return self._styles[name]
+    def _find_styles(self, numbers: Sequence[str]) -> None:
+        """Find out how columns are written, by the first rows of all files; each file is read once for all of them."""
+        names = [name for name in dict.fromkeys(numbers) if name not in self._styles]
+        cells: dict[str, set[str]] = {name: set() for name in names}
+        for number in range(len(self.paths)):
+            here = [name for name in names if self._holds_text(self._schema(number)[name])]
+            if not here:
+                continue
+            first = ", ".join(f"{quoted(name)}::VARCHAR AS c{j}" for j, name in enumerate(here))
+            found = self.table(f"SELECT {first} FROM {self._reader(number, here)} LIMIT {_LOOKED_AT}")
+            for name, column in zip(here, found.columns, strict=True):
+                cells[name].update(filter(None, column.unique().to_pylist()))
+        self._styles |= {name: style_of(found) for name, found in cells.items()}
+
+    def _holds_text(self, kind: str) -> bool:
+        """Return whether the cells of a type of column are text, or are read as if they were."""
+        return self.kind == "jsonl" or kind == "VARCHAR" or kind.startswith("ENUM(")
 
     def _place(self, kinds: Mapping[str, str]) -> str:
         own = {name.lower() for name in kinds}
@@ -337,7 +368,7 @@ class Files:
         import pyarrow.parquet as pq
 
         try:
-            return tuple(pq.read_metadata(path).num_rows for path in self.paths)
+            return tuple(pq.read_metadata(os.path.abspath(path)).num_rows for path in self.paths)
         except (OSError, ValueError):
             return None
 
@@ -356,29 +387,60 @@ class Files:
         """Turn errors of DuckDB and Arrow into one line that says what to do."""
         import pyarrow as pa
 
-        shown = str(self) if path is None else self.shown(path)
         try:
             with interruptible():
                 yield
         except (duckdb_module().Error, pa.ArrowException) as error:
-            told = ""
-            if self.is_text and ("sniffing" in str(error) or "not utf-8" in str(error)):
-                told = next(filter(None, (unreadable(one) for one in ([path] if path else self.paths))), "")
-            raise readable(error, shown, self.kind, told) from None
+            raise self.told(error, path) from None
+
+    def told(self, error: Exception, path: str | None = None) -> Exception:
+        """Return an error of DuckDB's or Arrow's as one that says what to do; for text, what was found in it."""
+        found, text = "", str(error)
+        for number, one in enumerate(self.paths):
+            place = self._place_of(number)
+            text = text.replace(_no_glob(place), self.shown(one)).replace(place, self.shown(one))
+        if self.is_text and any(sign in text for sign in _DAMAGED):
+            found = next(filter(None, (unreadable(one) for one in ([path] if path else self.paths))), "")
+        shown = str(self) if path is None else self.shown(path)
+        return readable(error, shown, self.kind, found, text=text, limited="memory_limit" in self._settings)
 
 
-def readable(error: Exception, source: str, kind: str = "", found: str = "") -> Exception:
-    """Return an error of DuckDB's or Arrow's as one that says what to do, or what was found in the text."""
+def readable(
+    error: Exception, source: str, kind: str = "", found: str = "", *, text: str = "", limited: bool = True
+) -> Exception:
+    """Return an error of DuckDB's or Arrow's as one that says what to do, or what was found in the text.
+
+    `text` is its message, if not as it is, and `limited` says whether there is a limit of memory to be changed.
+    """
     import duckdb
 
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [shortened(line.strip()) for line in (text or str(error)).splitlines() if line.strip()]
     told = ". ".join(line.removesuffix(".") for line in lines[: 3 if "CSV Error" in lines[0] else 1])
     if isinstance(error, duckdb.OutOfMemoryException):
-        return MemoryError(f"{source}: the memory_limit does not suffice, allow more or use fewer blocks ({told})")
+        short = (
+            "memory_limit does not suffice, allow more or use fewer blocks" if limited else "memory does not suffice"
+        )
+        return MemoryError(f"{source}: the {short} ({told})")
     told = found.replace("FILE", source) or told.replace("invalid literal", "what is there is not JSON")
     as_kind = f" as {kind}" if kind else ""
     failure = OSError if isinstance(error, (duckdb.IOException, OSError)) else ValueError
     return failure(f"{source} cannot be read{as_kind}: {_KIND_OF_ERROR.sub('', told)}")
+
+
+def _no_glob(path: str) -> str:
+    """Return a path in which no sign stands for other names."""
+    return _GLOB.sub(r"[\g<0>]", path)
+
+
+def shortened(line: str) -> str:
+    """Return a line of a message without the middle, if it is long: it may hold a whole cell.
+
+    Examples
+    --------
+    >>> shortened("x" * 1000 + ".").count("x")
+    198
+    """
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN // 2]}…{line[1 - _SHOWN // 2 :]}"
 
 
 def _row_ids(row_id: str | None, kinds: Mapping[str, str]) -> list[str]:
@@ -412,16 +474,16 @@ def _keep(stdin: BinaryIO, folder: str) -> str:
     return path + ".gz"
 
 
-def _first_line(file: str) -> list[str]:
+def _first_line(file: str, *, remarks: bool) -> list[str]:
     """Return the cells of the first line of a text file, whatever separates them."""
-    return [cell.strip(" \"'") for cell in re.split(r"[,;|\t]", first_line(file))]
+    return [cell.strip(" \"'") for cell in re.split(r"[,;|\t]", first_line(file, remarks=remarks))]
 
 
 def _arrow_table(file: str) -> Any:
     """Open an Arrow file (Feather), or a stream of Arrow batches."""
     import pyarrow as pa
 
-    with pa.memory_map(file) as place:
+    with pa.memory_map(os.path.abspath(file)) as place:
         try:
             return pa.ipc.open_file(place).read_all()
         except pa.ArrowInvalid:

@@ -47,6 +47,9 @@ def find_files(patterns: Sequence[Any], kind: str | None = None) -> tuple[list[s
         if not matches:
             raise FileNotFoundError(f"no file is called {name!r}{_nearest_file(name)}")
         found += matches
+    for name in found:
+        if not _is_unicode(name):
+            raise ValueError(f"{name!r} is not a name in UTF-8, in which files are opened: rename the file")
     kinds = {kind} if kind else {_kind(name) for name in found}
     if len(kinds) > 1:
         raise ValueError(f"the files are {' and '.join(sorted(kinds))}: give one kind at a time")
@@ -55,6 +58,15 @@ def find_files(patterns: Sequence[Any], kind: str | None = None) -> tuple[list[s
         known = os.stat(name)
         once.setdefault((known.st_dev, known.st_ino), name)
     return list(once.values()), kinds.pop()
+
+
+def _is_unicode(name: str) -> bool:
+    """Return whether all of a name could be decoded; what could not be stands in it as halves of characters."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _nearest_file(name: str) -> str:

@@ -149,6 +149,10 @@ class _Relation:
                 return found
         return duckdb.from_arrow(outvote_answer_25f8d1c0)
 
+    def told(self, error: Exception) -> Exception:
+        """Return an error of DuckDB's as one that says what to do."""
+        return readable(error, str(self))
+
     def place(self, file: int) -> str:
         """Return what a file is called."""
         return str(self)
@@ -237,6 +241,10 @@ class _FileSource(_Relation):
         """Run a statement."""
         return self._files.run(sql)
 
+    def told(self, error: Exception) -> Exception:
+        """Return an error of DuckDB's as one that says what is wrong with the files."""
+        return self._files.told(error)
+
     def answer(self, table: Any) -> Any:
         """Return an Arrow table as a pandas frame, if pandas is installed."""
         return as_pandas(table)
@@ -321,7 +329,7 @@ class DuckEngine(Engine):
             except duckdb_module().Error as error:
                 if "INTERRUPT Error" in str(error):
                     raise
-                raise readable(error, str(self)) from None
+                raise self._source.told(error) from None
 
     def _arrow(self, sql: str) -> Any:
         with self._refusing():
