@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outvote.assumptions.scale import LEAST, LEAST_VARIANCE, MOST, known_scale, positive
 from outvote.assumptions.tails import Bernstein, Exponential, FourthMoment, Hoeffding, NearNormal, Row, Tail, Variance
 from outvote.data.arguments import is_whole, real
 
@@ -23,29 +24,6 @@ Floats = NDArray[np.float64]
 BlockSize = ArrayLike | tuple[ArrayLike, ...]
 
 BERRY_ESSEEN = 0.4748  # Shevtsova (2011), i.i.d. summands
-
-
-#: Scales beyond these leave no room for the sums and quotients of a proof.
-_LEAST, _MOST = 1e-300, 1e300
-_LEAST_VARIANCE = 1e-290
-
-
-def _positive(name: str, value: float) -> float:
-    """Return `value` as a float; raise an error if it is not positive and finite."""
-    number = real(name, value)
-    if not (math.isfinite(number) and number > 0):
-        raise ValueError(f"{name}={value!r} must be positive and finite, for instance {name}=1.0")
-    return number
-
-
-def _scale(name: str, value: float) -> float:
-    """Return the scale of values as a float; raise an error if it is not positive, or too near the ends of floats."""
-    number = _positive(name, value)
-    if not _LEAST <= number <= _MOST:
-        raise ValueError(
-            f"{name}={value!r} must lie between {_LEAST:g} and {_MOST:g}: multiply the rows by a power of ten first"
-        )
-    return number
 
 
 def disjoint_tuples(sizes: Sequence[Floats], degrees: Sequence[int]) -> Floats:
@@ -168,7 +146,7 @@ class FiniteVariance(Assumption):
 
     def __post_init__(self) -> None:
         """Check the parameters and freeze `zetas`."""
-        object.__setattr__(self, "sd", _scale("sd", self.sd))
+        object.__setattr__(self, "sd", known_scale("sd", self.sd))
         if self.zetas is None:
             return
         frozen: Any
@@ -197,7 +175,7 @@ class FiniteVariance(Assumption):
 
     def scaled(self, factor: float) -> Self:
         """Return the assumption that holds for the values multiplied by `factor`."""
-        size = _positive("factor", abs(factor))
+        size = positive("factor", abs(factor))
         if self.zetas is None:
             return replace(self, sd=self.sd * size)
         if isinstance(self.zetas[0], tuple):
@@ -265,11 +243,11 @@ class SubGaussian(Assumption):
 
     def __post_init__(self) -> None:
         """Check the scale."""
-        object.__setattr__(self, "scale", _scale("scale", self.scale))
+        object.__setattr__(self, "scale", known_scale("scale", self.scale))
 
     def scaled(self, factor: float) -> Self:
         """Return the assumption that holds for the values multiplied by `factor`."""
-        return replace(self, scale=self.scale * _positive("factor", abs(factor)))
+        return replace(self, scale=self.scale * positive("factor", abs(factor)))
 
     def describe(self) -> str:
         """Return the assumption in a few words."""
@@ -313,16 +291,16 @@ class Bounded(Assumption):
             raise ValueError(
                 f"low={self.low!r}, high={self.high!r}: both must be finite and low < high, for instance Bounded(0, 1)"
             )
-        if not _LEAST <= self.width <= _MOST:
+        if not LEAST <= self.width <= MOST:
             raise ValueError(
-                f"low={self.low!r}, high={self.high!r}: their distance must lie between {_LEAST:g} and {_MOST:g}: "
+                f"low={self.low!r}, high={self.high!r}: their distance must lie between {LEAST:g} and {MOST:g}: "
                 "multiply the rows by a power of ten first"
             )
         if self.variance is not None:
-            object.__setattr__(self, "variance", _positive("variance", self.variance))
-            if self.variance < _LEAST_VARIANCE:
+            object.__setattr__(self, "variance", positive("variance", self.variance))
+            if self.variance < LEAST_VARIANCE:
                 raise ValueError(
-                    f"variance={self.variance!r} must be at least {_LEAST_VARIANCE:g}: multiply the rows by a power of "
+                    f"variance={self.variance!r} must be at least {LEAST_VARIANCE:g}: multiply the rows by a power of "
                     "ten first"
                 )
             most = self.width / 2 * (self.width / 2)
@@ -339,10 +317,10 @@ class Bounded(Assumption):
 
     def scaled(self, factor: float) -> Self:
         """Return the assumption that holds for the values multiplied by `factor`."""
-        size = _positive("factor", abs(factor))
+        size = positive("factor", abs(factor))
         low, high = sorted((self.low * factor, self.high * factor))
         variance = None if self.variance is None else self.variance * size * size
-        if variance is not None and not _LEAST_VARIANCE <= variance < math.inf:
+        if variance is not None and not LEAST_VARIANCE <= variance < math.inf:
             variance = None  # no float holds it; the bounds still hold
         return replace(self, low=low, high=high, variance=variance)
 
@@ -422,11 +400,11 @@ class FiniteKurtosis(Assumption):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        object.__setattr__(self, "kurtosis", _positive("kurtosis", self.kurtosis))
+        object.__setattr__(self, "kurtosis", positive("kurtosis", self.kurtosis))
         if self.kurtosis < 1:
             raise ValueError(f"kurtosis={self.kurtosis!r} is impossible: it is at least 1 for any distribution")
         if self.sd is not None:
-            object.__setattr__(self, "sd", _scale("sd", self.sd))
+            object.__setattr__(self, "sd", known_scale("sd", self.sd))
 
     @property
     def has_scale(self) -> bool:
@@ -435,7 +413,7 @@ class FiniteKurtosis(Assumption):
 
     def scaled(self, factor: float) -> Self:
         """Return the assumption that holds for the values multiplied by `factor`."""
-        size = _positive("factor", abs(factor))
+        size = positive("factor", abs(factor))
         return self if self.sd is None else replace(self, sd=self.sd * size)
 
     def describe(self) -> str:

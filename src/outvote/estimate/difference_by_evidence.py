@@ -17,7 +17,8 @@ from outvote.certificate.document import weakest
 from outvote.contamination import Contamination
 from outvote.data.missing import check_certain
 from outvote.estimate.compared import Compared
-from outvote.estimate.evidence import HINT, NO_SCALE, OrderedTable, mean_by_evidence, premise_of_columns
+from outvote.estimate.evidence import HINT, NO_SCALE, OrderedTable, mean_by_evidence
+from outvote.estimate.evidence_result import premise_of_columns
 from outvote.estimate.ordered import Ordered
 from outvote.estimate.remarks import remark_on, remark_on_odd
 from outvote.estimate.request import Request

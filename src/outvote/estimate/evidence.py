@@ -12,24 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.assumptions import Assumption, Bounded, BoundedRatio, FiniteKurtosis, Proportion, Symmetric
-from outvote.blocks.plan import RowPlan
-from outvote.certificate import Certificate, Provenance
 from outvote.data.missing import ContradictionError, NanPolicy, check_certain
 from outvote.data.progress import watched
 from outvote.data.rows import Rows
 from outvote.data.text import count
+from outvote.estimate.evidence_result import Found, write_result
 from outvote.estimate.levels import Brief
 from outvote.estimate.ordered import Ordered, plain_average
 from outvote.estimate.remarks import remark_on, remark_on_odd
-from outvote.estimate.request import Assumed, Request, distinct
+from outvote.estimate.request import Assumed, Request
 from outvote.estimate.result import (
-    WITHOUT_BLOCKS,
-    Histogram,
-    Interval,
     RobustEstimate,
     beyond_rounding,
-    drawn_later,
-    shaped,
 )
 from outvote.estimate.screened import Screened, is_bounded, without_bad_rows
 from outvote.votes import Ballot, Terms, ballot
@@ -64,32 +58,7 @@ NO_SCALE = (
 )
 _TOO_FEW = "There are too few rows, or too many may be corrupt, to bound the mean at this confidence."
 HINT = "These rows are all 0 or 1: if that is by definition, assume=Proportion() gives an exact interval."
-_OBLIVIOUS = (
-    "If large values go wrong more often than others (saturation, overflow, a limit), use adversary='adaptive': "
-    "Contamination(amount, 'adaptive')."
-)
-_ADAPTIVE = "That corrupt rows may be chosen by their true values costs width: each is counted as if it had been moved."
 _FEW_ROWS = "There are too few rows to bound the sd of clean rows by their kurtosis: give sd, too."
-
-
-_BY_SYMMETRY = "The clean rows are symmetric, so their mean is their median: the ends are "
-_SYMMETRIC = {
-    "order": _BY_SYMMETRY + "rows, counted from below and from above.",
-    "signed rank": _BY_SYMMETRY + "averages of two rows, counted from below and from above, without the rows farthest "
-    "on the other side, as many as may be corrupt.",
-}
-
-
-@dataclass(frozen=True)
-class _Found:
-    """What was found of one column."""
-
-    interval: EvidenceInterval
-    provenance: Provenance
-    plain: float
-    vote: str = "evidence"
-    note: str = ""
-    picture: Callable[[], Histogram] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +200,7 @@ def mean_by_evidence(ordered: OrderedTable, request: Request, terms: Terms) -> R
     detail = f"{count(outside, 'row')} of x lie outside the bounds: they are corrupt for certain." if outside else ""
     if len(found) == 1 and ordered.column(0).only_0_and_1:
         detail = HINT
-    written = _written(found, ordered, request, terms, (ordered.n_rows, n_corrupt), detail)
+    written = write_result(found, ordered, request, terms, (ordered.n_rows, n_corrupt), detail)
     if outside and isinstance(ordered.assumed[0], Proportion):
         return replace(written, detail="", remark=remark_on_odd(outside))
     if len(found) > 1 or written.certificate.provenance != "conditional":
@@ -239,7 +208,7 @@ def mean_by_evidence(ordered: OrderedTable, request: Request, terms: Terms) -> R
     return replace(written, remark=remark_on(ordered.column(0), n_corrupt))
 
 
-def _found(ordered: OrderedTable, request: Request, terms: Terms, *, pictures: bool) -> tuple[list[_Found], int, int]:
+def _found(ordered: OrderedTable, request: Request, terms: Terms, *, pictures: bool) -> tuple[list[Found], int, int]:
     """Return what is found of each column, how many rows may be corrupt, and how many lie outside of their bounds."""
     n_rows, assumed = ordered.n_rows, ordered.assumed
     n_corrupt, known_bad = request.allowed.count(n_rows), request.found_corrupt(ordered.n_bad)
@@ -265,7 +234,7 @@ def _mean_of_column(
     premise: Callable[[SortedRows, Terms], tuple[float, EvidenceInterval]],
     *,
     picture: bool,
-) -> _Found:
+) -> Found:
     adaptive, n_found = terms.adversary == "adaptive", ordered.n_found
     check_certain(n_found, n_corrupt, ordered.n_rows, f"x has {ordered.wrong_values(assume)}")
     plain, size = ordered.plain, ordered.size(n_corrupt - n_found)
@@ -309,7 +278,7 @@ def _mean_of_column(
     if not found.empty:
         found = replace(found, estimate=_between_rows(found, rows, ordered))
     shown = ordered.picture(found.low, found.high) if picture else None
-    return _Found(found, provenance, plain, vote, note, shown)  # type: ignore[arg-type]
+    return Found(found, provenance, plain, vote, note, shown)  # type: ignore[arg-type]
 
 
 def _misfits(rows: SortedRows, found: EvidenceInterval, assume: Assumption, terms: Terms) -> bool:
@@ -404,104 +373,3 @@ def refuse_contradiction(contradicted: bool, rows: SortedRows, assume: Assumptio
         f"the rows contradict assume={assume!r}: at this confidence no mean fits them (without the {rows.n_corrupt} "
         f"farthest rows their sd is {seen:.4g}): assume less, allow for more corrupt rows, or leave assume out"
     )
-
-
-def _written(
-    found: list[_Found], ordered: OrderedTable, request: Request, terms: Terms, counts: tuple[int, int], detail: str
-) -> RobustEstimate:
-    """Write the result of one column, for shape (), or of several."""
-    shape = ordered.shape
-    lows, highs, estimates, sds = (
-        np.array([getattr(one.interval, name) for one in found]) for name in ("low", "high", "estimate", "sd")
-    )
-    if not np.isfinite(estimates).all():
-        raise ValueError("the mean is too large for a float: divide the rows by a power of ten first")
-    certificate = _certificate(found, request, terms, lows, highs, estimates, sds, ordered)
-    n_rows, n_corrupt = counts
-    votes = {one.vote for one in found}
-    return RobustEstimate(
-        estimate=shaped(estimates, shape),
-        interval=Interval(shaped(lows, shape), shaped(highs, shape)),
-        certificate=certificate,
-        plan=RowPlan(
-            n_rows,
-            n_corrupt,
-            votes.pop() if len(votes) == 1 else "mixed",
-            _reason(found, certificate, n_corrupt),
-        ),
-        **WITHOUT_BLOCKS,
-        statistic="mean",
-        names=ordered.names,
-        n_omitted=ordered.n_bad,
-        alternative=terms.alternative,
-        detail=detail,
-        plain_mean=shaped(np.array([one.plain for one in found]), shape),
-        pictures=drawn_later([one.picture for one in found if one.picture is not None]),
-    )
-
-
-def _certificate(
-    found: list[_Found],
-    request: Request,
-    terms: Terms,
-    lows: Floats,
-    highs: Floats,
-    estimates: Floats,
-    sds: Floats,
-    ordered: OrderedTable,
-) -> Certificate:
-    """Write the certificate of all columns; it is as strong as the weakest one that has an interval."""
-    kinds = {one.provenance for one in found}
-    provenance: Provenance = "none" if kinds == {"none"} else "conditional" if "conditional" in kinds else "certified"
-    sides = {"less": [highs - estimates], "greater": [estimates - lows]}
-    radius = np.max(sides.get(terms.alternative, [estimates - lows, highs - estimates]), axis=0)
-    shape, assumed = ordered.shape, ordered.assumed
-    known, conditional = distinct(assumed), provenance == "conditional"
-    subject = ordered.column(0).subject if len(assumed) == 1 else "the clean rows' sd"
-    return Certificate(
-        radius=shaped(radius, shape),
-        provenance=provenance,
-        log_delta=request.terms.log_delta,
-        requested_log_delta=request.terms.log_delta,
-        assumption=known[0] if len(known) == 1 else assumed,
-        adversary=terms.adversary,
-        statement="evidence that survives the removal of its strongest witnesses",
-        note=" ".join(dict.fromkeys(one.note for one in found if one.note)),
-        alternative=terms.alternative,
-        premise=premise_of_columns(sds, subject) if conditional else "",
-        premise_sd=shaped(sds, shape) if conditional else math.nan,
-    )
-
-
-def premise_of_columns(sds: Floats, subject: str = "the clean rows' sd") -> str:
-    """Say in words what the sds of the clean rows are at most; those of several samples are rows of `sds`."""
-    known = sds[np.isfinite(sds)]
-    ends = " to ".join(dict.fromkeys(f"{end:.3g}" for end in (known.min(), known.max())))
-    return f"{subject} is at most {ends}" + (" (one for each column)" if sds.shape[-1] > 1 else "")
-
-
-def _reason(found: list[_Found], certificate: Certificate, n_corrupt: int) -> str:
-    rows, provenance = count(n_corrupt, "row"), certificate.provenance
-    lines = [
-        "A possible mean is excluded only if the evidence against it stays above the threshold after the "
-        f"{rows} that contribute{'s' * (n_corrupt == 1)} most to it {'is' if n_corrupt == 1 else 'are'} removed."
-    ]
-    if isinstance(certificate.assumption, Proportion):
-        lines = [f"The ends are exact binomial tails (Clopper and Pearson's), with {rows} counted as corrupt."]
-    elif found[0].vote in _SYMMETRIC:
-        lines = [_SYMMETRIC[found[0].vote]]
-    elif found[0].vote != "evidence":
-        lines = ["No row may be corrupt and the scale is known, so an interval of fixed width is the narrowest."]
-    if certificate.adversary == "oblivious" and n_corrupt:
-        lines.append(_OBLIVIOUS)
-    elif n_corrupt:
-        lines.append(_ADAPTIVE)
-    if any(one.interval.sturdier for one in found):
-        lines.append("The rows nearly contradict the declared scale: the interval is the wider one of a sturdier test.")
-    if provenance == "conditional":
-        lines.append(
-            "Nothing was declared, so the sd was read off the rows: a multiple of the sd of those nearest the median. "
-            "The interval is proved for every distribution of clean rows with at most this sd, and says nothing of "
-            "others; assume=FiniteVariance(sd), or Bounded(low, high), makes it unconditional, and mostly narrower."
-        )
-    return "\n".join(lines)
