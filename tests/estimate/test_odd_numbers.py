@@ -168,9 +168,15 @@ def test_zetas_that_no_float_holds_are_refused():
 
 @pytest.mark.parametrize("value", [pd.NA, pd.Series([1, 2]), pl.Series([1, 2]), np.array(["drop", "spread"]), 5])
 def test_choices_of_another_kind_are_refused(value):
-    for call in (lambda: ov.mean(Z, remainder=value), lambda: ov.mean(Z, ratio=value), lambda: ov.scan({}, hash=value),
-                 lambda: ov.Contamination(1, adversary=value), lambda: ov.Contamination(1).inject(Z, 1.0, how=value),
-                 lambda: ov.u_statistic(Z, kernel=GINI, grid=value), lambda: ov.difference(Z, Z, counted=value)):  # fmt: skip
+    for call in (
+        lambda: ov.mean(Z, remainder=value),
+        lambda: ov.mean(Z, ratio=value),
+        lambda: ov.scan({}, hash=value),
+        lambda: ov.Contamination(1, adversary=value),
+        lambda: ov.Contamination(1).inject(Z, 1.0, how=value),
+        lambda: ov.u_statistic(Z, kernel=GINI, grid=value),
+        lambda: ov.difference(Z, Z, counted=value),
+    ):
         with pytest.raises((TypeError, ValueError), match=r"must be|neither"):
             call()
 
