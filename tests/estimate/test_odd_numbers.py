@@ -4,9 +4,11 @@ import json
 import math
 import warnings
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import sparse
 
@@ -206,3 +208,20 @@ def test_long_integers_of_polars_are_numbers(dtype):
     expected = ov.mean(series.cast(pl.Float64))
     for found in (ov.mean(series), ov.mean(series.to_frame()), ov.scan(series.to_frame()).mean("v")):
         assert np.ravel(found.interval).tolist() == pytest.approx(list(expected.interval))
+
+
+@pytest.mark.parametrize("size", [1e200, 1e308, -7e200])
+def test_equal_rows_of_any_size_have_no_spread(size):
+    rows = np.full(196, size)
+    frame = pd.DataFrame({"v": rows})
+    for source in (frame, pl.from_pandas(frame).lazy(), duckdb.from_arrow(pa.Table.from_pandas(frame))):
+        assert ov.scan(source).variance("v", contamination=0, rng=0).estimate == 0
+    parts = ov.BlockSummary(5).update(rows[:50]).merge(ov.BlockSummary(5).update(rows[50:], ids=np.arange(50, 196)))
+    assert not parts.m2.any()
+    assert parts.result().estimate == pytest.approx(size, rel=1e-15)
+
+
+def test_block_values_that_differ_by_rounding_say_nothing_of_the_scale():
+    kernel = ov.Kernel(lambda a, b: 0.3 + 0 * (a + b), name="one")
+    found = ov.u_statistic(Z[:60], kernel=kernel, n_blocks=5, contamination=1, rng=0)
+    assert found.radius == math.inf

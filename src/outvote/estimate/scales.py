@@ -25,6 +25,8 @@ _SCALE_VALUES = 2**14
 _NORMAL_MAD = 1.482602218505602
 #: A smaller sum of squares has lost digits; that of rows of a larger size than the second has not.
 _FEWEST_DIGITS, _TINY = 2.0**-960, 2.0**-400
+#: Values that differ by less, beside their size, are equal.
+_ROUNDING = 2.0**-45
 #: So many columns are looked at as one is; of more of them fewer rows are.
 _FEW_COLUMNS = 64
 
@@ -182,9 +184,17 @@ def _quadratic_median(sds: Floats) -> Floats:
 
 
 def spread_of(block_values: Floats) -> Floats:
-    """Return the robust sd of one block value in each column; infinite where most agree, which says nothing."""
+    """Return the robust sd of one block value in each column; infinite where most agree, which says nothing.
+
+    Values agree if they differ by no more than rounding.
+
+    Examples
+    --------
+    >>> spread_of(np.array([[0.1 + 0.2, 1.0], [0.3, 2.0], [4.0, 3.0]])).round(2).tolist()
+    [inf, 1.48]
+    """
     sd = _NORMAL_MAD * mad(block_values)
-    return np.where(sd > 0, sd, math.inf)
+    return np.where(sd > _ROUNDING * np.median(np.abs(to_host(block_values)), axis=0), sd, math.inf)
 
 
 @cache

@@ -18,6 +18,10 @@ Integers = NDArray[np.int64]
 _MOST_NUMBERS = 2**28
 
 
+#: Means that differ by less, beside their size, are equal.
+_ROUNDING = 2.0**-45
+
+
 class Moments:
     """Count, mean and sum of squares around the mean (M2) of numbered cells, for several columns (Chan's updates).
 
@@ -67,7 +71,17 @@ class Moments:
                 new._fill(rows, cells)
             if not np.isfinite(new.means).all():  # a sum has overflowed, though a mean never does
                 new._fill(rows, cells, scale=2.0 ** -len(rows).bit_length())
+            if not np.isfinite(new.m2).all():  # the rounding of a large mean has, perhaps
+                new._center(rows, cells)
         self.merge(new, where)
+
+    def _center(self, rows: NDArray[Any], cells: NDArray[Any]) -> None:
+        """Take sums of squares of the rows less one of their cell, where those less their mean are infinite."""
+        base = np.zeros(self.m2.shape)
+        base[cells] = rows
+        centred = Moments(*self.m2.shape)
+        centred._fill(rows - base[cells], cells)
+        self.m2 = np.fmin(self.m2, centred.m2)
 
     def _fill(self, rows: NDArray[Any], cells: NDArray[Any], scale: float = 1.0) -> None:
         n_cells = len(self.counts)
@@ -95,6 +109,8 @@ class Moments:
             delta = other.means - means
             moved = np.where(np.isfinite(delta), means + delta * share, means * (1 - share) + other.means * share)
             between = np.where(mine * share > 0, delta * delta * (mine * share), 0.0)
+            rounding = np.isinf(between) & (np.abs(delta) <= _ROUNDING * np.abs(means))
+            between = np.where(rounding, 0.0, between)
             self.m2[where] += other.m2 + between
         # An empty cell takes the other mean without rounding.
         self.means[where] = np.where(mine == 0, other.means, moved)
