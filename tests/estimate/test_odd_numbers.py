@@ -13,6 +13,7 @@ import pytest
 from scipy import sparse
 
 import outvote as ov
+from outvote.metrics.numbers import d2_absolute_error
 
 
 @pytest.fixture(autouse=True)
@@ -225,3 +226,12 @@ def test_block_values_that_differ_by_rounding_say_nothing_of_the_scale():
     kernel = ov.Kernel(lambda a, b: 0.3 + 0 * (a + b), name="one")
     found = ov.u_statistic(Z[:60], kernel=kernel, n_blocks=5, contamination=1, rng=0)
     assert found.radius == math.inf
+
+
+def test_medians_of_the_largest_floats_are_quiet():
+    rows = np.where(Z[:60] > 0, 1.7e308, 1.6e308)
+    assert d2_absolute_error(rows, rows / 2).interval.high <= 1
+    found = ov.u_statistic(rows, kernel=ov.Kernel(lambda a, b: np.maximum(a, b)), n_blocks=4, contamination=1, rng=0)
+    assert found.estimate <= 1.7e308
+    with pytest.raises(ValueError, match="not symmetric"):
+        ov.u_statistic(np.tile([1.7e308, -1.7e308], 30), kernel=ov.Kernel(lambda a, b: a), contamination=1)

@@ -124,7 +124,7 @@ class SpreadOfBlocks:
         Sums of squares of tiny rows have lost their digits, or all of them: then nothing bounds the sd.
         """
         variance = float(self._variances[column])
-        lost = variance < _FEWEST_DIGITS and float(np.median(np.abs(self.means[:, column]))) < _TINY
+        lost = variance < _FEWEST_DIGITS and float(median_of(np.abs(self.means[:, column]))) < _TINY
         return math.inf if lost else math.sqrt(variance)
 
     @cached_property
@@ -194,7 +194,7 @@ def spread_of(block_values: Floats) -> Floats:
     [inf, 1.48]
     """
     sd = _NORMAL_MAD * mad(block_values)
-    return np.where(sd > _ROUNDING * np.median(np.abs(to_host(block_values)), axis=0), sd, math.inf)
+    return np.where(sd > _ROUNDING * median_of(np.abs(to_host(block_values))), sd, math.inf)
 
 
 @cache

@@ -22,6 +22,7 @@ from outvote.metrics.rows import (
     robust_mean_absolute_error,
     robust_mean_squared_error,
 )
+from outvote.votes import median_of
 
 #: Percentages are of at least this much, as in scikit-learn.
 _SMALLEST = float(np.finfo(np.float64).eps)
@@ -104,7 +105,7 @@ def d2_absolute_error(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimat
     true, predicted = alike(y_true, y_pred)
     check_rows(len(true), "y_true")
     each = split(options, 2)
-    middle = np.full(len(true), float(np.median(true)))
+    middle = np.full(len(true), float(median_of(true)))
     neutral = robust_mean_absolute_error(true, middle, **each)
     return _explained("D² of absolute errors", robust_mean_absolute_error(true, predicted, **each), neutral)
 
