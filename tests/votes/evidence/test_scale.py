@@ -375,3 +375,13 @@ def test_sigma_bounds_refuse_what_they_cannot_use():
         sigma_bounds(x, kurtosis=0.5)
     with pytest.raises(ValueError, match=r"contradict kurtosis=1\.8"):
         sigma_bounds(np.random.default_rng(0).standard_t(1.2, size=2000), contamination=3, kurtosis=1.8)
+
+
+def test_squares_that_no_float_holds_rule_out_no_variance_as_large():
+    squares = np.r_[np.linspace(1e300, 1e305, 60), [np.inf] * 4]
+    pairs = Pairs(squares, n_corrupt=1, n_found=0, n_pairs=len(squares))
+    bets = Bets.on(pairs, 9.0, PRICE)
+    for monotone in (True, False):
+        for log_v in (705.0, 720.0, 1000.0, 1500.0):
+            found = bets.evidence(pairs, log_v, monotone=monotone)
+            assert -math.inf < found < math.inf

@@ -24,6 +24,8 @@ _CELL = 1.02
 _LANES = 32
 #: Exponentials of numbers up to this are finite.
 _LARGEST_LOG = 700.0
+#: Variances of a larger logarithm are near the largest float.
+_LARGE_LOG = 600.0
 
 
 def log_spread(squares: Floats, n_dropped: int, n_corrupt: int, *, adaptive: bool) -> float:
@@ -196,11 +198,15 @@ class Bets:
 
     def evidence(self, pairs: Pairs, log_v: float, *, monotone: bool) -> float:
         """Return the logarithm of the evidence against a cell; the monotone form is against all higher ones, too."""
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             z = self.eta * (1 - pairs.squares * math.exp(min(-log_v, _LARGEST_LOG)))
+        # Beside a variance that is as large, squares that no float holds may be anything: their factors are the least.
+        unknown = np.isinf(pairs.squares) if log_v > _LARGE_LOG else None
         logs, n_kept = [], len(z) - pairs.droppable
         for c, norm in self.curves:
             at = np.maximum(z, -0.5 / c) if monotone else z
+            if unknown is not None:
+                at = np.where(unknown, -0.5 / c, at)
             with np.errstate(over="ignore"):
                 values = np.log1p(at * (1 + c * at))  # and not the sum: squares may be infinite
             values.partition(max(n_kept - 1, 0))
