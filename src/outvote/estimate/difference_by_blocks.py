@@ -98,7 +98,8 @@ def subtract(
 
 def _certify_together(certificates: Sequence[Certificate], plan: Plan) -> Certificate:
     """Write the certificate of a difference: the radii add up, over the worst function if there are several."""
-    radius = float(np.max(sum(np.asarray(one.radius) for one in certificates)))
+    with np.errstate(over="ignore"):
+        radius = float(np.max(sum(np.asarray(one.radius) for one in certificates)))
     notes = dict.fromkeys(one.note for one in certificates if one.note)
     return replace(
         weakest(certificates), radius=radius, n_blocks=plan.n_blocks, note=" ".join(notes), target="difference"
