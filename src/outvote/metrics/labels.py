@@ -62,7 +62,7 @@ def are_missing(labels: Labels) -> NDArray[np.bool_]:
 def _is_missing(label: Any) -> bool:
     try:
         return label is None or type(label).__name__ == "NAType" or bool(label != label)
-    except ArithmeticError:  # a decimal that signals that it is no number
+    except ArithmeticError:  # a signalling NaN of decimal
         return True
 
 
