@@ -137,8 +137,8 @@ bench-page: $(VENV)/.bench ## Write the tables of docs/performance.md from the l
 
 .PHONY: comparison
 comparison: $(VENV)/.dev ## Write docs/comparison.md (nine estimators, five distributions, four attacks) and docs/premise.md.
-	$(BIN)/python benchmarks/compare.py
-	$(BIN)/python benchmarks/premise.py
+	$(BIN)/python -m benchmarks.compare
+	$(BIN)/python -m benchmarks.premise
 
 .PHONY: learning
 learning: $(VENV)/.bench ## Measure learners on ten data sets under eight kinds of corruption, for docs/learning.md (what is measured is kept).
@@ -146,7 +146,7 @@ learning: $(VENV)/.bench ## Measure learners on ten data sets under eight kinds 
 
 .PHONY: figure
 figure: $(VENV)/.dev ## Draw the figure of the README (docs/images).
-	$(BIN)/python -m benchmarks.front
+	$(BIN)/python -m benchmarks.distance
 
 .PHONY: reproduction
 reproduction: $(VENV)/.dev ## Run the paper again and write docs/reproduction.md (minutes; what is finished is kept).

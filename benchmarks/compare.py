@@ -12,6 +12,7 @@ import numpy as np
 from scipy import stats
 
 import outvote as ov
+from benchmarks import distance
 from outvote.data.writing import write_text
 from outvote.paper.experiments.contamination_sweep import huber
 
@@ -179,13 +180,13 @@ def page(errors: dict[tuple[str, str], dict[str, float]], radii: dict[str, dict[
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure and write the page, whole or not at all."""
+    """Measure and write the page and its figure, whole or not at all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--output", type=Path, default=Path(__file__).parents[1] / "docs" / "comparison.md")
     chosen = parser.parse_args(arguments)
-    text = page(*measure(chosen.runs), chosen.runs)
-    write_text(chosen.output, text)
+    curve = distance.write(max(chosen.runs // 10, 1), chosen.output.parent / "images" / "distance.svg")
+    write_text(chosen.output, "\n".join([page(*measure(chosen.runs), chosen.runs), *curve]))
     print(f"The page is in {chosen.output}")
 
 

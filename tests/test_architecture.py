@@ -1,4 +1,4 @@
-"""The source keeps to its architecture: imports go one way, files and functions stay short, private names stay home."""
+"""The source keeps to its architecture: imports go one way, private names stay home."""
 
 from __future__ import annotations
 
@@ -55,15 +55,3 @@ def test_private_names_stay_in_their_module(path):
     private = [f"{module}.{name}" for module, name in imports(ast.parse(path.read_text(encoding="utf-8")))
                if name.startswith("_") and not name.startswith("__")]  # fmt: skip
     assert private == []
-
-
-@pytest.mark.parametrize("path", FILES, ids=module_of)
-def test_files_and_functions_are_short(path):
-    text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 500
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef):
-            first = node.body[0]
-            docstring = ast.get_docstring(node) is not None
-            n_lines = node.end_lineno - node.lineno + 1 - docstring * (first.end_lineno - first.lineno + 1)
-            assert n_lines <= 60, f"{node.name} has {n_lines} lines without its docstring"

@@ -29,8 +29,11 @@ def test_mean_shows_the_price_of_caution(orders):
     revenue = [(i * 7919) % 1000 for i in range(2000)]
     expected = ov.sensitivity(revenue, levels=[0, 2, 20])
     assert [line["corrupt"] for line in found["caution"]] == [0, 2, 20]
-    assert [line["mean"]["low"] for line in found["caution"]] == expected.low.tolist()
-    assert found["caution"][-1]["mean"] == found["groups"][0]["mean"]
+    assert [line["mean"]["low"] for line in found["caution"]] == pytest.approx(expected.low.tolist(), rel=1e-9)
+    last, first = found["caution"][-1]["mean"], found["groups"][0]["mean"]
+    assert [last[name] for name in ("estimate", "low", "high", "premise_sd")] == pytest.approx(
+        [first[name] for name in ("estimate", "low", "high", "premise_sd")], rel=1e-9
+    )
 
 
 def test_no_price_where_it_would_be_in_the_way(orders):

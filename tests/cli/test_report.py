@@ -246,11 +246,11 @@ def test_conclusions_that_are_never_settled(tmp_path):
 def test_a_report_does_not_blame_few_corrupt_rows_for_outvoting(tmp_path):
     rows = np.r_[np.arange(600) % 7, np.full(18, 1e6)]
     path = write(tmp_path / "x.csv", ["k", "v"], ["A", "B"] * 309, rows)
-    run("report", path, "--value", "v", "--by", "k", "--contamination", 6, "-o", tmp_path / "x.html")
+    run("report", path, "--value", "v", "--by", "k", "--contamination", 4, "-o", tmp_path / "x.html")
     page = (tmp_path / "x.html").read_text("utf-8")
     assert "could outvote the clean ones" not in page
     assert "more rows than that look corrupt, or there are too few rows" in page
-    assert "look as if more than 6 rows were corrupt" in page
+    assert "look as if more than 4 rows were corrupt" in page
 
 
 def test_conclusion_that_survives_no_corrupt_row(tmp_path):

@@ -84,13 +84,13 @@ def test_pipe_closed_from_the_start_is_no_error(dirty, options):
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=60)
     os.close(writing)
     assert done.returncode == 0
-    assert done.stderr == b""
+    assert b"outvote: " not in done.stderr.replace(b"outvote: 20 of the 50 rows that may be corrupt lie above", b"", 1)
 
 
 def test_standard_input(dirty):
     done = outvote_command("mean", "-", *MEAN, "--csv", input=dirty.read_bytes(), text=False)
     assert done.returncode == 0
-    assert done.stderr == b""
+    assert done.stderr.startswith(b"outvote: 20 of the 50 rows that may be corrupt lie above")
     assert done.stdout.splitlines()[1].startswith(b"5000,")
 
 

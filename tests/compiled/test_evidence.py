@@ -1,4 +1,4 @@
-"""Compiled evidence, ends and bins equal their numpy forms to 1e-12.
+"""Compiled evidence and bins equal their numpy forms to 1e-12.
 
 With NUMBA_DISABLE_JIT=1 the same tests run every line of these modules as plain Python.
 """
@@ -11,28 +11,22 @@ import numpy as np
 import pytest
 from numba_forms import using
 
-from outvote.votes import Terms
 from outvote.votes.evidence import (
     BinnedRows,
     Grid,
     SortedRows,
     pilot_of,
-    premise_interval,
-    premise_levels,
-    premises_of_groups,
 )
 from outvote.votes.evidence.bins import least_sum_of_kinds
-from outvote.votes.evidence.factors import VarianceFactor, variance_factors
+from outvote.votes.evidence.factors import VarianceFactor
 from outvote.votes.evidence.grid import tallies_of_columns
 from outvote.votes.evidence.joint import Joint, pairs_of_factors
-from outvote.votes.evidence.scale import STAKES
 
 numba = pytest.importorskip("numba")
 compiled = pytest.importorskip("outvote._numba.functions")
 
 #: As plain Python the functions compute with numpy's scalars, which warn.
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in scalar")
-TERMS = Terms(math.log(0.05))
 ROWS = {
     "normal": lambda rng: rng.normal(size=400),
     "skewed": lambda rng: rng.exponential(size=333),
@@ -77,79 +71,11 @@ def test_products_equal_numpy(law, m, kind):
                     assert part.least(m) <= part.least(0) + 1e-9
 
 
-@pytest.mark.parametrize("kind", ["rows", "bins"])
-@pytest.mark.parametrize("law", ROWS)
-def test_spreads_equal_numpy(law, kind):
-    for m, end, unit in ((0, 0.0, 1.0), (20, -0.5, 0.6), (20, 0.3, 2.0), (20, 0.0, 1e-40)):
-        rows = rows_of(law, m, kind)
-        plain, fast = twice(lambda rows=rows, end=end, unit=unit: rows.log_spread_above(end, unit))
-        assert fast == pytest.approx(plain, rel=1e-11, abs=1e-9)
-
-
-@pytest.mark.parametrize("law", ROWS)
-def test_spreads_are_on_the_same_side_of_enough(law):
-    for m, unit in ((0, 0.7), (20, 1.0), (20, 1.3), (150, 0.5)):
-        rows, bins = rows_of(law, m, "rows"), rows_of(law, m, "bins")
-        exact = [one.log_spread_above(0.1, unit) for one in (rows, bins)]
-        most = max(len(rows.values) - m, int(np.searchsorted(rows.values, 0.1 + unit)))
-        given = (bins._for_compiled[0], bins._without_largest)
-        for enough in (-3.0, 0.5, 4.0, 40.0):
-            fast = [
-                compiled.spread_of_rows(rows.values[:most], 0.1, unit, STAKES, enough),
-                compiled.spread_of_bins(*given, 0.1, unit, STAKES, enough),
-            ]
-            for one, other in zip(exact, fast, strict=True):
-                if not math.isnan(other):
-                    assert (one >= enough) == (other >= enough)
-
-
-@pytest.mark.parametrize("kind", ["rows", "bins"])
-@pytest.mark.parametrize(("m", "sd"), [(0, 1.5), (4, 2.0), (4, 0.3), (40, 2.5), (199, 2.0)])
-@pytest.mark.parametrize("law", [law for law in ROWS if law != "extreme"])
-def test_premise_intervals_equal_numpy(law, m, sd, kind):
-    rows = rows_of(law, m, kind)
-    plain, fast = twice(lambda: premise_interval(rows, sd, TERMS))
-    assert fast.empty == plain.empty
-    if plain.empty:
-        return
-    width = plain.high - plain.low
-    width = 1.0 if not math.isfinite(width) else width
-    assert (fast.low, fast.high) == pytest.approx((plain.low, plain.high), abs=1e-11 * width, rel=1e-11)
-
-
-def test_ends_that_cannot_be_told_are_not():
-    main = variance_factors(400, TERMS.price, adaptive=False)[0]
-    with using(compiled):
-        for rows in (
-            SortedRows(np.zeros(0), 0), SortedRows(np.sort(np.random.default_rng(0).normal(size=50)), 4, adaptive=True),
-            rows_of("normal", 400, "rows"),
-        ):  # fmt: skip
-            assert math.isnan(rows.compiled_end(main, 1.0, (3.7, 6.9), (1e-7, 1e-12)))
-        assert math.isnan(rows_of("normal", 3, "rows").compiled_end(main, 1e200, (3.7, 6.9), (1e-7, 1e-12)))
-
-
-@pytest.mark.parametrize("law", ["normal", "skewed", "lattice"])
-def test_levels_at_once_equal_each_by_itself(law):
-    rows, counts = rows_of(law, 5, "bins"), [0, 1, 5, 40, 120, 10**6]
-    sds = [1.5, 1.2, 3.0, 2.0, 0.0, 1.0]  # no scale, and more corrupt rows than there are, cannot be told here
-    with using(compiled):
-        at_once = premise_levels(rows, counts, sds, TERMS)
-    assert at_once[4:] == [None, None]
-    for m, sd, found in zip(counts[:4], sds, at_once, strict=False):
-        with using(None):
-            one = premise_interval(rows.allowing(m), sd, TERMS)
-        width = one.high - one.low
-        assert (found.low, found.high) == pytest.approx((one.low, one.high), abs=1e-10 * abs(width))
-        assert found.sd == sd
-    with using(None):
-        assert premise_levels(rows, counts, sds, TERMS) == [None] * 6
-
-
 @pytest.mark.parametrize("adaptive", [False, True])
 @pytest.mark.parametrize("ratio", [None, 1.5])
 @pytest.mark.parametrize(("a", "b"), [("normal", "skewed"), ("gross", "normal"), ("lattice", "far left")])
 def test_evidence_of_two_samples_equals_numpy(a, b, ratio, adaptive):
-    pairs = pairs_of_factors((400, 400), (1.0, 2.0), 4.4, main_only=False)
+    pairs = pairs_of_factors((400, 400), (1.0, 2.0), 4.4, read=False)
     for dropped in (0, 3, 40):
         sides = [rows_of(law, dropped, "bins") for law in (a, b)]
         sides = [BinnedRows(one.bins, dropped, adaptive=adaptive) for one in sides]
@@ -176,34 +102,6 @@ def test_least_sums_of_pieces_equal_numpy(equal):
         for dropped in (0.0, 1.3, 0.5 * weights.sum(), weights.sum(), weights.sum() + 2):
             fast = compiled.least_of_pieces(values, weights, dropped)
             assert fast == pytest.approx(float(least_sum_of_kinds(values, weights, dropped)), rel=1e-12, abs=1e-9)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.1])
-def test_groups_equal_numpy(share):
-    rng = np.random.default_rng(0)
-    sizes = np.r_[rng.integers(1, 40, size=25), [0, 1, 2, 3, 150]]
-    values = rng.normal(size=sizes.sum())
-    values[:6] = 1e8
-    starts = np.r_[0, np.cumsum(sizes)]
-    values[starts[3] : starts[4]] = 7.0  # equal rows
-    corrupt = np.ceil(share * sizes).astype(np.int64)
-    plain, fast = twice(lambda: premises_of_groups(values.copy(), starts, corrupt, TERMS))
-    assert np.array_equal(np.isnan(plain), np.isnan(fast))
-    there = ~np.isnan(plain[:, 1])
-    assert there.sum() >= 15
-    width = (plain[there, 2] - plain[there, 1])[:, None]
-    assert (np.abs(plain[there] - fast[there]) <= 1e-10 * width + 1e-12).all()
-
-
-def test_groups_in_several_threads_equal_those_in_one():
-    rng = np.random.default_rng(4)
-    sizes = rng.integers(1, 60, size=50)
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    values, corrupt = rng.exponential(size=starts[-1]), np.ceil(0.02 * sizes).astype(np.int64)
-    with using(compiled):
-        one, several = (premises_of_groups(values.copy(), starts, corrupt, TERMS, threads) for threads in (1, 3))
-    assert np.array_equal(one, several, equal_nan=True)
-    assert np.isfinite(one).all(axis=1).sum() > 30
 
 
 def test_tallies_of_columns_equal_those_of_each():

@@ -53,10 +53,11 @@ def test_more_rows_look_corrupt_than_are_allowed_for(planted):
     assert "too few rows" not in found.certificate.note
     assert "allows for" not in str(found)
     alone = ov.mean(planted[0], 2)
-    more = int(alone.remark.split("contamination=")[1].removesuffix("."))
-    assert alone.remark in alone.explain()
+    (remark,) = [text for text in alone.remarks if "look as if" in text]
+    more = int(remark.split("contamination=")[1].removesuffix("."))
+    assert remark in alone.explain()
     assert float(np.max(ov.mean(planted[0], more).certificate.premise_sd)) < 1000 < alone.certificate.premise_sd
-    assert not ov.mean(planted[0], more).remark
+    assert not any("look as if" in text for text in ov.mean(planted[0], more).remarks)
 
 
 @pytest.mark.parametrize("n_rows", [1000, 20_000])
@@ -64,9 +65,9 @@ def test_most_rows_are_equal(n_rows):
     rng = np.random.default_rng(1)
     rows = np.where(rng.random(n_rows) < 0.1, rng.gamma(2, 20, n_rows), 0.0)
     assert "% of the rows are 0: the sd read off the rows may be too small" in ov.mean(rows, 2).explain()
-    assert "of the rows of a are 0" in ov.difference(rows, rows + (rows > 0), contamination=2).remark
-    assert not ov.mean(rows, 2, assume=ov.Bounded(0, 500)).remark
-    assert not ov.mean(rows + rng.random(n_rows), 2).remark
+    assert "of the rows of a are 0" in ov.difference(rows, rows + (rows > 0), contamination=2).remarks[0]
+    assert not ov.mean(rows, 2, assume=ov.Bounded(0, 500)).remarks
+    assert not ov.mean(rows + rng.random(n_rows), 2).remarks
     summary = ov.RowSummary().update(rows)
     assert math.isfinite(ov.mean(summary, 2).estimate)
 
@@ -74,22 +75,22 @@ def test_most_rows_are_equal(n_rows):
 @pytest.mark.parametrize("scale", [1.0, 1e200])
 def test_heavy_tails_and_extreme_sizes_get_no_remark(scale):
     rows = scale * np.random.default_rng(2).standard_t(2, size=3000)
-    assert not ov.mean(rows, 30).remark
+    assert not any("look as if" in text for text in ov.mean(rows, 30).remarks)
 
 
 def test_ratios_and_very_few_rows_get_no_remark_on_equal_rows():
     rng = np.random.default_rng(4)
     rows = np.column_stack([np.ones(500), rng.gamma(2, size=500)])
-    assert "% of the rows" not in ov.mean(rows, 2, ratio=True).remark
-    assert not ov.mean([1.0, 2.0, 4.0], 0).remark
+    assert "% of the rows" not in str(ov.mean(rows, 2, ratio=True))
+    assert not ov.mean([1.0, 2.0, 4.0], 0).remarks
 
 
 def test_rows_that_are_neither_0_nor_1_are_mentioned():
     rows = np.r_[np.arange(500) % 10 == 0, 7.0, 8.0]
-    assert ov.mean(rows, 5, assume=ov.Proportion()).remark == "2 rows are neither 0 nor 1: counted as corrupt."
+    assert ov.mean(rows, 5, assume=ov.Proportion()).remarks == ("2 rows are neither 0 nor 1: counted as corrupt.",)
     both = ov.difference(rows, rows[:501], contamination=5, assume=ov.Proportion())
-    assert both.remark == "3 rows are neither 0 nor 1: counted as corrupt."
-    assert not ov.difference(rows[:500], rows[:400], contamination=5, assume=ov.Proportion()).remark
+    assert both.remarks == ("3 rows are neither 0 nor 1: counted as corrupt.",)
+    assert not ov.difference(rows[:500], rows[:400], contamination=5, assume=ov.Proportion()).remarks
 
 
 def test_a_monitor_doubts_an_sd_of_its_first_rows():
@@ -99,11 +100,11 @@ def test_a_monitor_doubts_an_sd_of_its_first_rows():
     assert "chose an sd of" in grown.result().explain()
     revenue = ov.Monitor(contamination=0.001, n_plan=20_000)
     revenue.update(np.where(rng.random(20_000) < 0.2, rng.gamma(2, 20, 20_000), 0.0))
-    assert "% of the rows are 0" in revenue.result().remark
+    assert "% of the rows are 0" in revenue.result().remarks[0]
     steady = ov.Monitor(contamination=0.001, n_plan=6000).update(rng.normal(size=6000))
-    assert not steady.result().remark
+    assert not steady.result().remarks
     rates = ov.Monitor(assume=ov.Proportion(), contamination=0.001).update(rng.random(500) < 0.1)
-    assert not rates.result().remark
+    assert not rates.result().remarks
 
 
 def test_a_tolerance_explains_itself():

@@ -185,11 +185,11 @@ def test_unknown_contamination_with_an_adaptive_adversary():
 
 def test_levels_without_an_interval_do_not_rename_the_others():
     rng = np.random.default_rng(0)
-    a, b = rng.normal(size=40), rng.normal(size=40)
-    found = ov.sensitivity(a, b, levels=[0, 1, 18])
+    a, b = rng.normal(size=41), rng.normal(size=41)
+    found = ov.sensitivity(a, b, levels=[0, 1, 20])
     assert not np.isfinite(found.radius[2])
     assert found.provenance == "conditional"
-    assert str(found).startswith("difference, conditional (no interval at 18 corrupt rows)\n")
+    assert str(found).startswith("difference, conditional (no interval at 20 corrupt rows)\n")
     assert "if sd(a) ≤  and sd(b) ≤" in str(found)
     assert "if sd(a) ≤" in found._repr_html_()
     for j, level in enumerate((0, 1)):

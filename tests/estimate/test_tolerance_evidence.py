@@ -128,7 +128,7 @@ def test_the_claim_stands_up_to_this_many_rows_and_this_sd_and_no_farther(n, bou
     found = ov.tolerance(x, claim=f"mean > {bound}", contamination=0.01)
     m, sd = n // 100, found.largest_sd
     premise = ov.mean(x, m).certificate.premise_sd
-    weighed = weigh(*_ordered(x), ov.Contamination(m), Terms(math.log(0.05), alternative="greater"))
+    weighed = weigh(*_ordered(x), (m,), Terms(math.log(0.05), alternative="greater"))
     assert weighed.clear_of(found.rows, bound, 1)
     assert found.rows == weighed.most or not weighed.clear_of(found.rows + 1, bound, 1)
     assert weighed.scaled_premise(sd / premise).clear_of(m, bound, 1)

@@ -12,7 +12,7 @@ import outvote as ov
 
 HEADS = [
     "column", "n", "missing", "mean", "estimate", "low", "high", "premise_sd", "median", "p05", "p95", "suspects",
-    "min", "max",
+    "min", "max", "note",
 ]  # fmt: skip
 
 

@@ -175,7 +175,7 @@ def test_pairs_of_booleans_that_are_added_up_have_no_bounds():
     both = pd.DataFrame(
         {"user": np.tile(np.arange(3000), 2), "arm": np.repeat([0, 1], 3000), "ok": rng.random(6000) < 0.3}
     )
-    options = {"value": "ok", "by": "arm", "paired": "user", "contamination": 0.03}
+    options = {"value": "ok", "by": "arm", "paired": "user", "contamination": 0.01}
     assert "Holds if" not in ov.difference(both, **options)["note"][0]
     more = pd.DataFrame({"user": np.repeat(np.arange(60), 10), "arm": 1, "ok": True})  # 2 % convert ten times more in b
     found = ov.difference(pd.concat([both, more]), **options).iloc[0]

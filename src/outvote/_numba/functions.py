@@ -4,7 +4,6 @@ Each has a numpy form elsewhere that gives the same numbers. With ``NUMBA_DISABL
 """
 
 from outvote._numba.bins import count_columns, count_in_bins
-from outvote._numba.ends import cells_end, ends_of_groups, ends_of_levels
 from outvote._numba.evidence import (
     least_of_both,
     least_of_pieces,
@@ -12,8 +11,6 @@ from outvote._numba.evidence import (
     parts_of_bins,
     product_of_bins,
     product_of_rows,
-    spread_of_bins,
-    spread_of_rows,
 )
 from outvote._numba.kernels import (
     aligned_wins,
@@ -52,13 +49,10 @@ from outvote._numba.votes import (
 __all__ = [
     "add_moments",
     "aligned_wins",
-    "cells_end",
     "concordance_by_rank",
     "concordance_of_pairs",
     "count_columns",
     "count_in_bins",
-    "ends_of_groups",
-    "ends_of_levels",
     "grid_wins",
     "grids_of_wins",
     "hash_numbers",
@@ -82,8 +76,6 @@ __all__ = [
     "rows_by_group",
     "settle",
     "soft_lanes",
-    "spread_of_bins",
-    "spread_of_rows",
     "sums_across",
     "sums_within",
 ]

@@ -16,7 +16,7 @@ from outvote.contamination import Contamination
 from outvote.data.arguments import log_delta_of
 from outvote.data.columns import Columns
 from outvote.data.missing import NanPolicy
-from outvote.data.text import spaced
+from outvote.data.text import short
 from outvote.estimate.curve import Curve, Side, weigh_curve
 from outvote.estimate.evidence import HINT
 from outvote.estimate.result import RobustEstimate
@@ -170,7 +170,8 @@ class Asked:
         allowed = Contamination(0 if isinstance(self.contamination, str) else self.contamination)
         terms = Terms(log_delta_of(self.confidence), allowed.adversary)
         ordered = order_columns(values, "the data", [self.assume], self.nan)
-        return weigh_curve(weigh(ordered, [self.assume], allowed, terms), bound=bound, shown=shown)
+        counts = (allowed.count(ordered[0].n_rows),)
+        return weigh_curve(weigh(ordered, [self.assume], counts, terms), bound=bound, shown=shown)
 
     def side(self, values: NDArray[np.float64]) -> Side:
         """Prepare the intervals of one of two samples in a comparison."""
@@ -216,7 +217,7 @@ class Value:
         """Return the value of a result."""
         low, high = found.interval
         provenance, note = found.certificate.provenance, found.certificate.note
-        notes = [note if provenance == "none" else "", HINT if found.detail == HINT else "", found.remark]
+        notes = [note if provenance == "none" else "", HINT if found.detail == HINT else "", *found.remarks]
         why = in_options(" ".join(dict.fromkeys(filter(None, notes))))
         value = cls.checked(found.estimate, low, high, found.radius, provenance, why)
         sds = np.atleast_1d(found.certificate.premise_sd)
@@ -235,7 +236,7 @@ class Value:
     @property
     def holds(self) -> str:
         """When the interval holds, in a few words."""
-        return self.provenance if self.premise_sd is None else f"if sd ≤ {spaced(float(f'{self.premise_sd:.3g}'))}"
+        return self.provenance if self.premise_sd is None else f"if sd ≤ {short(self.premise_sd)}"
 
     @property
     def bounded(self) -> bool:

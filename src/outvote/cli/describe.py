@@ -41,4 +41,5 @@ def describe_file(files: Files, asked: Asked) -> Described:
         warnings.simplefilter("always")
         lines = describe(table, asked.contamination, asked.confidence).to_pylist()
     notes = [in_options(str(one.message)) for one in told]
+    notes += [f"{line['column']}: {in_options(line['note'])}" for line in lines if line["note"]]
     return Described(asked, str(files), lines, left_out, notes)

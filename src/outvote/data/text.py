@@ -104,6 +104,18 @@ def spaced(number: float | None) -> str:
     return "–" if number is None else f"{number:,.10g}".replace(",", " ")
 
 
+def short(number: float, digits: int = 3) -> str:
+    """Write a number with so many digits, and its thousands apart.
+
+    Examples
+    --------
+    >>> short(18168.4, 4), short(-999.0), short(0.012345), short(1e30)
+    ('18 170', '-999', '0.0123', '1e+30')
+    """
+    text = f"{number:.{digits}g}"
+    return spaced(float(text)) if 1e3 <= abs(number) < 1e12 else text
+
+
 def count(number: int, noun: str) -> str:
     """Write a number and its noun.
 

@@ -65,13 +65,33 @@ class Compared:
         """How many rows each sample has."""
         return list(self.sizes or (one.n_rows for one in self.ordered))
 
-    def weigh(self, contamination: Contamination, terms: Terms, *, relative: bool = False) -> Weighed:
-        """Prepare the samples; as many rows may be corrupt as of all, even if some were held out."""
-        allowed = contamination
-        if self.sizes is not None:
-            allowed = Contamination(contamination.counts(self.sizes), contamination.adversary)
-        weighed = weigh(self.ordered, self.assumed, allowed, terms, relative=relative)
-        return replace(weighed, names=self.names, sizes=self.sizes)
+    def weigh(
+        self, contamination: Contamination, terms: Terms, *, relative: bool = False, together: bool | None = None
+    ) -> Weighed:
+        """Prepare the samples; as many rows may be corrupt as of all, even if some were held out.
+
+        They are counted together unless there is a number for each sample, or `together` says so.
+        """
+        counts = contamination.counts(self.sizes or [one.n_rows for one in self.ordered])
+        together = not isinstance(contamination.amount, tuple) if together is None else together
+        options: Any = {"relative": relative, "together": together, "names": self.names}
+        return replace(weigh(self.ordered, self.assumed, counts, terms, **options), sizes=self.sizes)
+
+    def if_real(self, weighed: Weighed, *, together: bool) -> Weighed | None:
+        """Return the samples as if the rows that are taken to be corrupt were real, and that many fewer corrupt.
+
+        None if none is.
+        """
+        gross = [one.number if one else 0 for one in weighed.gross]
+        if not sum(gross):
+            return None
+        counts = [max(m - g, one.n_found) for m, g, one in zip(weighed.counts, gross, self.ordered, strict=True)]
+        if together and len(counts) == 2:
+            left = max(sum(weighed.counts) - sum(gross), weighed.certain)
+            counts[0] = max(min(counts[0], left - self.ordered[1].n_found), self.ordered[0].n_found)
+            counts[1] = left - counts[0]
+        options: Any = {"relative": weighed.relative, "together": together, "names": self.names, "screened": False}
+        return replace(weigh(self.ordered, self.assumed, tuple(counts), weighed.terms, **options), sizes=self.sizes)
 
 
 def read_compared(

@@ -18,8 +18,9 @@ from outvote.contamination import Contamination
 from outvote.data.missing import ContradictionError, check_certain
 from outvote.estimate.evidence import OrderedTable, mean_by_evidence
 from outvote.estimate.ordered import MANY_ROWS, Ordered, counted_in_bins
+from outvote.estimate.premise import UnknownScale
 from outvote.estimate.request import Assumed, Request, distinct
-from outvote.estimate.result import WITHOUT_BLOCKS, Interval, RobustEstimate, shaped
+from outvote.estimate.result import WITHOUT_BLOCKS, Interval, RobustEstimate, named, shaped
 from outvote.estimate.screened import without_bad_rows
 from outvote.kernels import Kernel
 from outvote.kernels.deletions import extremes, matched_values
@@ -214,7 +215,7 @@ def u_statistic_by_evidence(samples: KernelRows, request: Request, terms: Terms)
             f"{max((n_tuples - 1) // 2, 0)} rows may be corrupt"
         )
     asked = replace(request, contamination=Contamination(touched, terms.adversary), vote="evidence")
-    found = []
+    found, unknown = [], None
     for j, assume in enumerate(samples.assumed):
         rows = samples.column(j)
         ready = kernel.fit(rows)
@@ -228,7 +229,11 @@ def u_statistic_by_evidence(samples: KernelRows, request: Request, terms: Terms)
             )
         column = OrderedTuples(values[0], np.empty(0, dtype=np.intp), 0, n_tuples, tuple(values))
         known = replace(assume, zetas=None) if isinstance(assume, FiniteVariance) else assume  # those of tuples
-        found.append(mean_by_evidence(OrderedTable.of([column], (known,)), asked, terms))
+        try:
+            found.append(mean_by_evidence(OrderedTable.of([column], (known,)), asked, terms, of="tuple"))
+        except UnknownScale as error:
+            found.append(error.without_interval)
+            unknown = UnknownScale(str(error).replace("rows", "disjoint tuples", 1), error.point)
     sizes = tuple(len(sample) for sample in samples.rows)
     several = len(counts) > 1
     reason = _TUPLES.format(tuples=n_tuples, corrupt=touched)
@@ -238,14 +243,20 @@ def u_statistic_by_evidence(samples: KernelRows, request: Request, terms: Terms)
     )
     ends = [np.array([getattr(one.interval, end) for one in found], dtype=float) for end in ("low", "high")]
     certificate = _of_values(found, shape, kernel)
-    return replace(
+    remarks = [text for one in found for text in named(kernel.name, one).remarks]
+    written = replace(
         _written(
             shaped([one.estimate for one in found], shape), Interval(*(shaped(end, shape) for end in ends)),
             certificate, kernel, terms, plan, samples.n_bad,
         ),
         plain_mean=shaped([one.plain_mean for one in found], shape),
         pictures=tuple(one.pictures[0] for one in found if one.pictures),
+        remarks=tuple(remarks),
     )  # fmt: skip
+    if unknown is not None and not shape:
+        unknown.without_interval = written
+        raise unknown
+    return written
 
 
 def _finite(function: ArrayFunction, *slots: NDArray[Any]) -> NDArray[np.float64]:

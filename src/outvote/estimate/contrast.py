@@ -6,7 +6,7 @@ Tables of variants, ``outvote compare`` and ``outvote report`` all go through he
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from outvote.estimate.evidence import MeanByEvidence, OrderedTable
 from outvote.estimate.levels import agree
 from outvote.estimate.mapped import pair_up
 from outvote.estimate.request import Request, per_column
-from outvote.estimate.result import RobustEstimate
+from outvote.estimate.result import RobustEstimate, named
 from outvote.estimate.screened import implied
 from outvote.estimate.weigh import Weighed
 
@@ -104,7 +104,7 @@ def _of_pairs(samples: Sequence[Any], request: Request, assume: Any, *, shown: b
     ordered = OrderedTable.of_sample(gaps, known, request.nan_policy)
     gap = _or_why(lambda: agree(request, [len(gaps.values)], MeanByEvidence(ordered)))
     if isinstance(gap, RobustEstimate):
-        gap = replace(gap, statistic="paired difference")
+        gap = named("paired difference", gap)
     return Contrast(gap, None, *_curve(Compared((ordered.column(0),), known), request, shown=shown))
 
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from outvote.certificate.document import PROVENANCES
 from outvote.data.missing import MoreCorruptRows
-from outvote.estimate.evidence import NO_SCALE
 from outvote.estimate.levels import level_counts
+from outvote.estimate.premise import NO_SCALE
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.weigh import Weighed
 

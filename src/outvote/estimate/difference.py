@@ -23,7 +23,7 @@ from outvote.estimate.levels import agree
 from outvote.estimate.mapped import apply_function, pair_up
 from outvote.estimate.mean import mean_of
 from outvote.estimate.request import Allowed, NBlocks, Request, per_column
-from outvote.estimate.result import RobustEstimate
+from outvote.estimate.result import RobustEstimate, named
 from outvote.estimate.screened import implied, order_columns
 from outvote.estimate.summary import RowSummary
 from outvote.votes import Alternative, VoteName
@@ -180,8 +180,10 @@ max_contamination
     >>> a, b = rng.normal(10, size=2000), rng.normal(11, size=3000)
     >>> b[:30] = -1e9
     >>> print(ov.difference(a, b, contamination=0.01))  # doctest: +NORMALIZE_WHITESPACE
-    difference 1.04 ± 0.19 (95 % if the clean rows' sd is at most 1.92 in a and 1.98 in b;
-    allows for 50 corrupt rows in both together)
+    difference 1.04 ± 0.14 (95 % if the clean rows' sd is at most 1.32 in a and 1.29 in b; allows for 50 corrupt rows
+    in both together). 30 rows of b are -1 000 000 000, below 0.325, and are taken to be corrupt; if they are real,
+    the difference is -10 000 000, between -16 000 000 and 4 000 000 (if the clean rows' sd is at most 1.32 in a and
+    130 000 000 in b): declare the sd, or allow for fewer.
     >>> a, b = rng.random(20_000) < 0.03, rng.random(20_000) < 0.045  # two rates: exact, if they are booleans
     >>> print(ov.difference(a, b, contamination=10))
     difference 0.0153 ± 0.0047 (certified 95 %, allows for 20 corrupt rows in both together)
@@ -189,8 +191,8 @@ max_contamination
     >>> clicks = rng.binomial(views, [[0.10], [0.12]])  # of ten views of a one is clicked
     >>> a, b = (np.column_stack(pair) for pair in zip(views, clicks))
     >>> print(ov.difference(a, b, contamination=10, ratio=True))  # doctest: +NORMALIZE_WHITESPACE
-    difference of ratios 0.0168 ± 0.0069 (95 % if the sd of numerator - ratio·denominator in clean rows is at most
-    1.99 in a and 2.11 in b; allows for 20 corrupt rows in both together)
+    difference of ratios 0.0169 ± 0.0063 (95 % if the sd of numerator - ratio·denominator in clean rows is at most
+    1.74 in a and 1.85 in b; allows for 20 corrupt rows in both together)
     >>> import polars as pl
     >>> variant = np.repeat(["A", "B", "C"], 3000)
     >>> frame = pl.DataFrame({"variant": variant, "spent": rng.gamma(2.0, np.where(variant == "C", 20.0, 15.0))})
@@ -202,7 +204,7 @@ max_contamination
     │ str     ┆ i64       ┆ bool    │
     ╞═════════╪═══════════╪═════════╡
     │ B       ┆ null      ┆ false   │
-    │ C       ┆ 240       ┆ true    │
+    │ C       ┆ 288       ┆ true    │
     └─────────┴───────────┴─────────┘
     """
     if value is not None or by is not None or b is None:
@@ -361,7 +363,7 @@ def _of_gaps(
     if assume is None and all(one.values.dtype == bool for one in samples):
         assume = Bounded(-1.0, 1.0)
     of_gaps = mean_of(gaps, per_column(assume, n_columns), request, simultaneous)
-    return [n_pairs], lambda one: replace(of_gaps(_of_pairs(one, n_pairs)), statistic="paired difference")
+    return [n_pairs], lambda one: named("paired difference", of_gaps(_of_pairs(one, n_pairs)))
 
 
 def _n_columns(a: NDArray[Any], b: NDArray[Any]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -17,12 +18,13 @@ from outvote.certificate.document import weakest
 from outvote.contamination import Contamination
 from outvote.data.missing import check_certain
 from outvote.estimate.compared import Compared
-from outvote.estimate.evidence import HINT, NO_SCALE, OrderedTable, mean_by_evidence
+from outvote.estimate.evidence import HINT, OrderedTable, mean_by_evidence
 from outvote.estimate.evidence_result import premise_of_columns
 from outvote.estimate.ordered import Ordered
-from outvote.estimate.remarks import remark_on, remark_on_odd
+from outvote.estimate.premise import NO_SCALE, Gross
+from outvote.estimate.remarks import remark_on, remark_on_gross_of, remark_on_odd
 from outvote.estimate.request import Request
-from outvote.estimate.result import Interval, RobustEstimate, beyond_rounding, drawn_later
+from outvote.estimate.result import Interval, Later, RobustEstimate, beyond_rounding, drawn_later
 from outvote.estimate.weigh import Weighed
 from outvote.votes.evidence import EvidenceInterval, Tally
 
@@ -40,14 +42,36 @@ def difference_by_evidence(
     compared: Compared, request: Request, *, relative: bool, counted: str | None
 ) -> RobustEstimate:
     """Estimate a difference by evidence of both samples, for a known contamination."""
-    terms = request.terms
     together = counted != "each" and (counted == "together" or not isinstance(request.allowed.amount, tuple))
     lift = relative and compared.baseline is not None
+    terms = request.terms
     if lift:
         terms = replace(terms, log_delta=terms.log_delta + math.log1p(-_OF_VALUES))
-    weighed = compared.weigh(request.allowed, terms, relative=relative and not lift)
+    weighed = compared.weigh(request.allowed, terms, relative=relative and not lift, together=together)
     for one, x, count, name in zip(weighed.samples, compared.ordered, weighed.counts, compared.names, strict=True):
         check_certain(one.rows.n_found, count, one.rows.n_rows, f"{name} has {x.wrong_values(one.assume)}")
+    answer = partial(_answer, compared, request=request, lift=lift, together=together)
+    found, real = answer(weighed), compared.if_real(weighed, together=together)
+    if real is None:
+        return found
+    if_real = answer(real)
+    low, high = if_real.interval
+    of_real = EvidenceInterval(float(low), float(high), float(if_real.estimate))
+    gross = {name: one for one, name in zip(weighed.gross, weighed.names, strict=True) if one}
+    premise, statistic = if_real.certificate.premise, found.statistic
+    remark = remark_on_gross_of(gross, of_real, request.terms.alternative, premise, statistic)
+    suspects = Later(partial(_suspects, weighed.gross, weighed.ordered))
+    return replace(found, remarks=(remark, *found.remarks), if_real=replace(if_real, remarks=()), suspects=suspects)
+
+
+def _suspects(gross: Sequence[Gross | None], ordered: Sequence[Ordered]) -> list[tuple[int, int]]:
+    """Return the sample and the position of the rows that are taken to be corrupt."""
+    pairs = enumerate(zip(gross, ordered, strict=True))
+    return [(s, position) for s, (one, rows) in pairs if one for position in one.positions(rows)]
+
+
+def _answer(compared: Compared, weighed: Weighed, *, request: Request, lift: bool, together: bool) -> RobustEstimate:
+    """Estimate the difference of samples that are prepared."""
     count_of_both = sum(weighed.counts) if together else None
 
     def interval(of: Weighed) -> EvidenceInterval | None:
@@ -55,7 +79,7 @@ def difference_by_evidence(
         return None if found.empty else found
 
     weighed, found = weighed.believed(interval)
-    if not relative:
+    if not weighed.relative:
         found = _between_rows(found, compared.ordered)
     if not lift:
         return _written(compared, weighed, found, request, together=together)
@@ -113,8 +137,12 @@ def _adjusted_lift(
 
 def _centres(weighed: Weighed) -> tuple[float, ...]:
     """Return a mean of each sample to go with a difference."""
-    rows = [one.rows for one in weighed.samples]
-    return tuple(weighed.unit * (x.share if isinstance(x, Tally) else x.central_mean()) for x in rows)
+    return tuple(
+        weighed.unit * (one.rows.share if isinstance(one.rows, Tally) else one.rows.central_mean())
+        if math.isnan(one.seen)
+        else weighed.unit * one.seen
+        for one in weighed.samples
+    )
 
 
 def _written(
@@ -173,7 +201,7 @@ def _written(
         alternative=request.terms.alternative,
         centres=centres,
         plain_mean=weighed.plain if plain is None else plain,
-        remark=_remark(weighed) if bounded else "",
+        remarks=tuple(filter(None, [_remark(weighed) if bounded else ""])),
         detail=HINT if all(one.only_0_and_1 for one in weighed.ordered) else "",
         pictures=drawn_later([one.picture(math.nan, math.nan) for one in weighed.ordered]),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -15,16 +16,14 @@ from outvote.assumptions import Assumption, Bounded, BoundedRatio, FiniteKurtosi
 from outvote.data.missing import ContradictionError, NanPolicy, check_certain
 from outvote.data.progress import watched
 from outvote.data.rows import Rows
-from outvote.data.text import count
+from outvote.data.text import count, spaced, spaced_count
 from outvote.estimate.evidence_result import Found, write_result
 from outvote.estimate.levels import Brief
 from outvote.estimate.ordered import Ordered, plain_average
-from outvote.estimate.remarks import remark_on, remark_on_odd
+from outvote.estimate.premise import TOO_FEW, Gross, Premise, UnknownScale, premise_of, premises_of
+from outvote.estimate.remarks import remark_on, remark_on_gross, remark_on_odd
 from outvote.estimate.request import Assumed, Request
-from outvote.estimate.result import (
-    RobustEstimate,
-    beyond_rounding,
-)
+from outvote.estimate.result import Later, RobustEstimate, beyond_rounding
 from outvote.estimate.screened import Screened, is_bounded, without_bad_rows
 from outvote.votes import Ballot, Terms, ballot
 from outvote.votes.evidence import (
@@ -36,15 +35,11 @@ from outvote.votes.evidence import (
     contradicts,
     declared_interval,
     free_interval,
-    premise_factor,
     premise_interval,
-    premise_intervals,
-    premise_levels,
     proportion_interval,
     scale_of,
     symmetric_interval,
 )
-from outvote.votes.roots import first_number
 
 Floats = NDArray[np.float64]
 
@@ -52,11 +47,6 @@ Floats = NDArray[np.float64]
 _PICTURED = 64
 #: From so many columns on they are worked out at once, so many at a time.
 _SEVERAL, _TOGETHER = 8, 64
-NO_SCALE = (
-    "Most rows have the same value, so no sd can be read off them: say what is known of the clean rows, a limit, "
-    "assume=Bounded(low, high), assume=FiniteVariance(sd), or assume=Proportion() for rows of 0 and 1."
-)
-_TOO_FEW = "There are too few rows, or too many may be corrupt, to bound the mean at this confidence."
 HINT = "These rows are all 0 or 1: if that is by definition, assume=Proportion() gives an exact interval."
 _FEW_ROWS = "There are too few rows to bound the sd of clean rows by their kurtosis: give sd, too."
 
@@ -84,7 +74,7 @@ class OrderedTable:
     names: tuple[str, ...] | None
     assumed: Assumed
     ready: Sequence[Ordered] = ()
-    _premises: dict[tuple[int, int, Terms], tuple[float, EvidenceInterval]] = field(default_factory=dict)
+    _premises: dict[tuple[int, int, Terms], Premise] = field(default_factory=dict)
 
     @classmethod
     def of_sample(cls, sample: Rows, assumed: Assumed, nan_policy: NanPolicy) -> OrderedTable:
@@ -124,40 +114,26 @@ class OrderedTable:
         assert self.read is not None
         return self.read.column(j, self.assumed[j])
 
-    def prepare(self, n_corrupt: int, terms: Terms) -> None:
-        """Work out at once, for all columns, what `premise` returns."""
-        if terms.adversary == "adaptive" or terms.alternative != "two-sided":
-            return
-        which = [j for j, assume in enumerate(self.assumed) if assume is None]
-        for start in range(0, len(which), _TOGETHER):
-            keys, rows = [], []
-            for j in which[start : start + _TOGETHER]:
+    def prepare(self, keys: Sequence[tuple[int, int]], terms: Terms) -> None:
+        """Work out at once what `premise` returns for pairs of a column and a number of corrupt rows."""
+        for start in range(0, len(keys), _TOGETHER):
+            some, rows = [], []
+            for j, m in keys[start : start + _TOGETHER]:
                 column = self.column(j)
-                if n_corrupt >= column.n_found and column.size(n_corrupt - column.n_found) == 1:
-                    keys.append((j, n_corrupt, terms))
-                    rows.append(column.rows(n_corrupt, adaptive=False))
-            sds = [premise_factor(one.n_corrupt / one.n_rows) * one.central_sd() for one in rows]
-            usable = [i for i, sd in enumerate(sds) if 0 < sd < math.inf]  # not those of equal rows
-            keys, rows, sds = ([each[i] for i in usable] for each in (keys, rows, sds))  # type: ignore[assignment]
-            pairs = zip(keys, sds, premise_intervals(rows, sds, terms), strict=True)
-            self._premises.update({key: (sd, one) for key, sd, one in pairs if not one.empty})
+                if self.assumed[j] is None and m >= column.n_found and column.size(m - column.n_found) == 1:
+                    some.append((j, m, terms.two_sided))
+                    rows.append(column.rows(m, adaptive=terms.adversary == "adaptive"))
+            with suppress(UnknownScale):  # each is looked at by itself
+                self._premises.update(zip(some, premises_of(rows, terms.two_sided) if rows else [], strict=True))
 
-    def prepare_levels(self, counts: Sequence[int], terms: Terms) -> None:
-        """Work out at once, for several numbers of corrupt rows of the only column, what `premise` returns."""
-        column = self.column(0)
-        counts = [m for m in counts if m >= column.n_found and column.size(m - column.n_found) == 1]
-        if self.shape or self.assumed[0] is not None or terms.adversary == "adaptive" or not counts:
-            return
-        rows, terms = column.rows(counts[0], adaptive=False), terms.two_sided
-        if isinstance(rows, BinnedRows):
-            sds = [premise_factor(m / rows.n_rows) * rows.allowing(m).central_sd() for m in counts]
-            known = zip(counts, sds, premise_levels(rows, counts, sds, terms), strict=True)
-            self._premises.update({(0, m, terms): (sd, one) for m, sd, one in known if one and not one.empty})
-
-    def premise(self, j: int, rows: SortedRows, terms: Terms) -> tuple[float, EvidenceInterval]:
-        """Return what `premise_of` does for a column."""
+    def premise(self, j: int, rows: SortedRows, terms: Terms) -> Premise:
+        """Return what `premise_of` does for a column, two-sided."""
         known = self._premises.get((j, rows.n_corrupt, terms.two_sided))
-        return premise_of(rows, terms) if known is None else known
+        if known is None:
+            several = len(self.assumed) > 1
+            name = (self.names[j] if self.names else f"column {j}") if several else ""
+            known = premise_of(rows, terms.two_sided, subject=name)
+        return known
 
 
 class MeanByEvidence:
@@ -180,7 +156,8 @@ class MeanByEvidence:
 
     def prepare(self, request: Request, counts: Sequence[int]) -> None:
         """Work out at once what estimates for several numbers of corrupt rows have in common."""
-        self._ordered.prepare_levels(counts, request.terms.shared(self._parts))
+        if not self._ordered.shape:
+            self._ordered.prepare([(0, m) for m in counts], request.terms.shared(self._parts))
 
     def brief(self, request: Request) -> Brief:
         """Return the numbers alone, of a single column."""
@@ -194,18 +171,51 @@ class MeanByEvidence:
         return Brief(one.estimate, one.low, one.high, radius, (one.sd,), found[0].provenance, "mean", found[0].plain)
 
 
-def mean_by_evidence(ordered: OrderedTable, request: Request, terms: Terms) -> RobustEstimate:
-    """Estimate the mean of each column by evidence, for a known contamination."""
+def mean_by_evidence(ordered: OrderedTable, request: Request, terms: Terms, *, of: str = "row") -> RobustEstimate:
+    """Estimate the mean of each column by evidence, for a known contamination; `of` is what one value is that of."""
     found, n_corrupt, outside = _found(ordered, request, terms, pictures=len(ordered.assumed) <= _PICTURED)
     detail = f"{count(outside, 'row')} of x lie outside the bounds: they are corrupt for certain." if outside else ""
     if len(found) == 1 and ordered.column(0).only_0_and_1:
         detail = HINT
-    written = write_result(found, ordered, request, terms, (ordered.n_rows, n_corrupt), detail)
+    counts = ordered.n_rows, n_corrupt
+    written = write_result(found, ordered, request, terms, counts, detail)
+    if len(found) == 1 and found[0].error is not None:
+        found[0].error.without_interval = written
+        raise found[0].error
     if outside and isinstance(ordered.assumed[0], Proportion):
-        return replace(written, detail="", remark=remark_on_odd(outside))
-    if len(found) > 1 or written.certificate.provenance != "conditional":
-        return written
-    return replace(written, remark=remark_on(ordered.column(0), n_corrupt))
+        return replace(written, detail="", remarks=(remark_on_odd(outside),))
+    remarks, on_gross = [], list[str]()
+    if len(found) == 1 and written.certificate.provenance == "conditional":
+        remarks = [remark_on(ordered.column(0), n_corrupt, sd=found[0].interval.sd)]
+    if_real = None
+    if any(one.gross for one in found) and len(found) <= _PICTURED:
+        real = [_if_real(ordered, j, one, n_corrupt, request, terms) for j, one in enumerate(found)]
+        fewest = min(n_corrupt - one.gross.number for one in found if one.gross)
+        if_real = write_result(real, ordered, request, terms, (ordered.n_rows, max(fewest, 0)), "")
+        names = ordered.names or [f"column {j}" for j in range(len(found))]
+        for one, other, name in zip(found, real, names, strict=True):
+            if one.gross:
+                text = remark_on_gross(one.gross, n_corrupt, other.interval, terms.alternative, of=of)
+                on_gross.append(f"{name}: {text}" if len(found) > 1 else text)
+    elif any(one.gross for one in found):
+        number = sum(one.gross is not None for one in found)
+        on_gross = [f"{spaced(number)} of {spaced_count(len(found), 'column')} have rows that are taken to be corrupt."]
+    suspects: Any = tuple(_suspects(ordered.column(j), one.gross) for j, one in enumerate(found))
+    suspects = suspects if ordered.shape else suspects[0]
+    return replace(written, remarks=tuple(filter(None, [*on_gross, *remarks])), if_real=if_real, suspects=suspects)
+
+
+def _suspects(column: Ordered, gross: Gross | None) -> Sequence[int]:
+    """Return what finds the gross rows of a column."""
+    return () if gross is None else Later(partial(gross.positions, column))
+
+
+def _if_real(ordered: OrderedTable, j: int, one: Found, n_corrupt: int, request: Request, terms: Terms) -> Found:
+    """Return what is found of a column if its gross rows are clean: fewer others may be corrupt then."""
+    if one.gross is None:
+        return replace(one, picture=None)
+    fewer, read = max(n_corrupt - one.gross.number, ordered.column(j).n_found), partial(premise_of, screened=False)
+    return _mean_of_column(ordered.column(j), fewer, None, request, terms, read, picture=False)
 
 
 def _found(ordered: OrderedTable, request: Request, terms: Terms, *, pictures: bool) -> tuple[list[Found], int, int]:
@@ -215,13 +225,17 @@ def _found(ordered: OrderedTable, request: Request, terms: Terms, *, pictures: b
     check_certain(known_bad, n_corrupt, n_rows, "x has NaN or infinite values")
     found, outside = [], 0
     if len(assumed) >= _SEVERAL:
-        ordered.prepare(n_corrupt, terms)
+        ordered.prepare([(j, n_corrupt) for j in range(len(assumed))], terms)
     with watched(range(len(assumed)), "columns") as columns:
         for j in columns:
             column = ordered.column(j)
             outside = max(outside, column.n_found - known_bad)
             premise = partial(ordered.premise, j)
-            found.append(_mean_of_column(column, n_corrupt, assumed[j], request, terms, premise, picture=pictures))
+            try:
+                found.append(_mean_of_column(column, n_corrupt, assumed[j], request, terms, premise, picture=pictures))
+            except UnknownScale as error:
+                nothing = EvidenceInterval(-math.inf, math.inf, error.point)
+                found.append(Found(nothing, "none", column.plain, note=str(error), error=error))
     return found, n_corrupt, outside
 
 
@@ -231,7 +245,7 @@ def _mean_of_column(
     assume: Assumption | None,
     request: Request,
     terms: Terms,
-    premise: Callable[[SortedRows, Terms], tuple[float, EvidenceInterval]],
+    premise: Callable[[SortedRows, Terms], Premise],
     *,
     picture: bool,
 ) -> Found:
@@ -240,13 +254,20 @@ def _mean_of_column(
     plain, size = ordered.plain, ordered.size(n_corrupt - n_found)
     if size != 1 and not isinstance(assume, Bounded):  # squares would overflow, or vanish
         known = None if assume is None else in_units(assume, size)
-        one = _mean_of_column(ordered.scaled(1 / size), n_corrupt, known, request, terms, premise_of, picture=False)
+        one = _mean_of_column(ordered.scaled(1 / size), n_corrupt, known, request, terms, premise, picture=False)
         shown = ordered.picture(one.interval.low * size, one.interval.high * size) if picture else None
-        return replace(one, interval=one.interval.times(size), plain=plain, picture=shown)
+        gross = one.gross and one.gross.times(size)
+        return replace(one, interval=one.interval.times(size), plain=plain, picture=shown, gross=gross)
     rows = ordered.rows(n_corrupt, adaptive=adaptive)
-    vote, note, provenance = "evidence", "", "certified"
+    vote, note, provenance, gross = "evidence", "", "certified", None
     if assume is None:
-        found, provenance, note = _by_premise(rows, terms, premise(rows, terms))
+        known_premise = premise(rows, terms.two_sided)
+        found, provenance, gross = known_premise.interval, "conditional", known_premise.gross
+        if not known_premise.sd:
+            provenance, note = "none", known_premise.why
+        elif terms.alternative != "two-sided":
+            one_sided = premise_interval(rows, known_premise.sd, terms)
+            found = replace(found, low=one_sided.low, high=one_sided.high)
     elif isinstance(assume, FiniteKurtosis) and assume.sd is None:
         found = free_interval(rows, ordered.pairs(n_corrupt, adaptive=adaptive), assume, terms)
         refuse_contradiction(found.sd == 0 or found.empty, rows, assume)
@@ -257,11 +278,11 @@ def _mean_of_column(
     elif isinstance(assume, BoundedRatio):
         found = bounded_ratio_interval(rows, assume, terms)
         bounded = math.isfinite(found.low) and math.isfinite(found.high)
-        provenance, note = ("certified", "") if bounded else ("none", _TOO_FEW)
+        provenance, note = ("certified", "") if bounded else ("none", TOO_FEW)
     elif isinstance(assume, Symmetric):
         found, vote = symmetric_interval(rows, terms)
         bounded = math.isfinite(found.low) or math.isfinite(found.high)
-        provenance, note = ("certified", "") if bounded else ("none", _TOO_FEW)
+        provenance, note = ("certified", "") if bounded else ("none", TOO_FEW)
     elif n_corrupt == 0 and request.vote == "auto" and not isinstance(assume, Bounded) and rows.has_values:
         found, vote = _fixed(ordered.values, assume, terms)
         refuse_contradiction(contradicts(rows, found, scale_of(assume), terms.log_delta), rows, assume)
@@ -278,7 +299,7 @@ def _mean_of_column(
     if not found.empty:
         found = replace(found, estimate=_between_rows(found, rows, ordered))
     shown = ordered.picture(found.low, found.high) if picture else None
-    return Found(found, provenance, plain, vote, note, shown)  # type: ignore[arg-type]
+    return Found(found, provenance, plain, vote, note, shown, gross)  # type: ignore[arg-type]
 
 
 def _misfits(rows: SortedRows, found: EvidenceInterval, assume: Assumption, terms: Terms) -> bool:
@@ -301,35 +322,6 @@ def _between_rows(found: EvidenceInterval, rows: SortedRows, ordered: Ordered) -
     return min(max(seen, found.low), found.high)
 
 
-def _by_premise(
-    rows: SortedRows, terms: Terms, premise: tuple[float, EvidenceInterval]
-) -> tuple[EvidenceInterval, str, str]:
-    """Return the interval for an sd that was read off the rows, with its provenance and a note."""
-    sd, both = premise
-    if not 0 < sd < math.inf:
-        return EvidenceInterval(-math.inf, math.inf, math.nan), "none", NO_SCALE
-    return both if terms.alternative == "two-sided" else premise_interval(rows, sd, terms), "conditional", ""
-
-
-def premise_of(rows: SortedRows, terms: Terms) -> tuple[float, EvidenceInterval]:
-    """Read an sd off the rows: a multiple of that of the central ones, doubled as long as the rows contradict it.
-
-    Also return the two-sided interval that holds if the clean rows' sd is at most that.
-    """
-    sd, both = premise_factor(rows.n_corrupt / rows.n_rows) * rows.central_sd(), terms.two_sided
-    tried: dict[int, EvidenceInterval] = {}
-
-    def holds(doublings: int) -> bool:
-        scale = doubled(sd, doublings)
-        if 0 < scale < math.inf:
-            tried[doublings] = premise_interval(rows, scale, both)
-            return not tried[doublings].empty
-        return True
-
-    number = first_number(holds)
-    return doubled(sd, number), tried.get(number, EvidenceInterval(math.inf, -math.inf, math.nan))
-
-
 def in_units(assume: Assumption, size: float) -> Assumption:
     """Return what is known of rows divided by their size."""
     try:
@@ -339,14 +331,6 @@ def in_units(assume: Assumption, size: float) -> Assumption:
             f"assume={assume!r}, and the rows are of the size of {size:.2g}: no float holds their ratio; subtract "
             "a typical row from all rows, or declare another scale"
         ) from None
-
-
-def doubled(sd: float, doublings: int) -> float:
-    """Return an sd doubled so often; infinite where no float is as large."""
-    try:
-        return math.ldexp(sd, doublings)
-    except OverflowError:
-        return math.inf
 
 
 def _fixed(values: Floats, assume: Assumption, terms: Terms) -> tuple[EvidenceInterval, str]:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from outvote.assumptions import Proportion
 from outvote.blocks.plan import RowPlan
 from outvote.certificate import Certificate, Provenance
-from outvote.data.text import count
+from outvote.data.text import count, short
+from outvote.estimate.premise import Gross, UnknownScale
 from outvote.estimate.request import Request, distinct
 from outvote.estimate.result import (
     WITHOUT_BLOCKS,
@@ -54,6 +55,8 @@ class Found:
     vote: str = "evidence"
     note: str = ""
     picture: Callable[[], Histogram] | None = None
+    gross: Gross | None = None
+    error: UnknownScale | None = None
 
 
 def write_result(
@@ -126,7 +129,7 @@ def _certificate(
 def premise_of_columns(sds: Floats, subject: str = "the clean rows' sd") -> str:
     """Say in words what the sds of the clean rows are at most; those of several samples are rows of `sds`."""
     known = sds[np.isfinite(sds)]
-    ends = " to ".join(dict.fromkeys(f"{end:.3g}" for end in (known.min(), known.max())))
+    ends = " to ".join(dict.fromkeys(short(end) for end in (known.min(), known.max())))
     return f"{subject} is at most {ends}" + (" (one for each column)" if sds.shape[-1] > 1 else "")
 
 
@@ -150,8 +153,9 @@ def _reason(found: list[Found], certificate: Certificate, n_corrupt: int) -> str
         lines.append("The rows nearly contradict the declared scale: the interval is the wider one of a sturdier test.")
     if provenance == "conditional":
         lines.append(
-            "Nothing was declared, so the sd was read off the rows: a multiple of the sd of those nearest the median. "
-            "The interval is proved for every distribution of clean rows with at most this sd, and says nothing of "
-            "others; assume=FiniteVariance(sd), or Bounded(low, high), makes it unconditional, and mostly narrower."
+            "Nothing was declared, so an sd was read off the rows: 1.25 times that of the rows that an ordinary tail "
+            "explains, and a little more if they are few. The interval is proved for every distribution of clean rows "
+            "with at most this sd, and says nothing of others; assume=FiniteVariance(sd), or Bounded(low, high), makes "
+            "it unconditional, and mostly narrower."
         )
     return "\n".join(lines)

@@ -11,6 +11,7 @@ import numpy as np
 
 from outvote.data.missing import ContradictionError, MoreCorruptRows
 from outvote.data.progress import watched
+from outvote.data.text import short
 from outvote.estimate.request import Request
 from outvote.estimate.result import RobustEstimate
 
@@ -131,7 +132,7 @@ def _one_premise(widest: RobustEstimate, results: dict[int, Brief]) -> RobustEst
     text = ""
     for old, new in zip(own, least.tolist(), strict=True):  # the premise names them in this order
         if math.isfinite(old):
-            before, _, premise = premise.partition(f"{old:.3g}")
-            text += f"{before}{new:.3g}"
+            before, _, premise = premise.partition(short(old))
+            text += f"{before}{short(new)}"
     shrunk = least if np.ndim(widest.certificate.premise_sd) else float(least[0])
     return replace(widest, certificate=replace(widest.certificate, premise=text + premise, premise_sd=shrunk))

@@ -78,7 +78,7 @@ class Comparison(RobustEstimate):
         """Say whether the samples differ, by how much, and until when that stands."""
         low, high = float(self.interval.low), float(self.interval.high)
         size, total = (high - low) / 2, spaced(int(np.sum(self.plan.n_rows)))
-        value, remarks = f"MMD {rounded(float(self.estimate), size)}", self._remarks()
+        value, remarks = f"MMD {rounded(float(self.estimate), size)}", self._sure()
         seen = "" if self.certificate.adversary == "oblivious" else ", even by someone who saw the others"
         allowed = self.tolerance
         if self.differ:

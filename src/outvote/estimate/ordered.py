@@ -189,7 +189,9 @@ class Ordered:
         """Return the rows, of which so many may be corrupt."""
         most, found = max(n_corrupt, self.n_found), self.n_found
         if self.many:
-            return BinnedRows(self._bins, most, found, adaptive=adaptive, values=lambda: self.values)
+            rows = BinnedRows(self._bins, most, found, adaptive=adaptive, values=lambda: self.values)
+            if rows.n_unknown <= rows.droppable:
+                return rows
         return SortedRows(self.values, most, found, adaptive=adaptive)
 
     def pairs(self, n_corrupt: int, *, adaptive: bool) -> Pairs:

@@ -196,8 +196,15 @@ class RobustEstimate:
         Which ends of the interval are finite.
     detail : str
         Anything else worth knowing.
-    remark : str
-        What the rows say against the sd that was read off them: most are equal, or more look corrupt than allowed for.
+    remarks : tuple of str
+        What else the rows say: which were taken to be corrupt because of where they lie, and what comes out if they
+        are real; that most are equal, or that more look corrupt than are allowed for.
+    if_real : RobustEstimate or None
+        The other reading: the answer if all rows that were taken to be corrupt are real, and that many fewer of the
+        others may be corrupt. None if no row was.
+    suspects : sequence of int
+        The positions of these rows, the farthest first; of two samples pairs of sample and position, of several
+        columns one sequence for each.
     centres : tuple of float
         Where the samples voted separately: what each voted for.
     plain_mean : float, ndarray or None
@@ -211,7 +218,7 @@ class RobustEstimate:
     >>> x = np.random.default_rng(0).exponential(size=2000)
     >>> r = ov.mean(x, contamination=0.01)
     >>> print(r)
-    mean 0.99 ± 0.12 (95 % if the clean rows' sd is at most 1.81; allows for 20 corrupt rows)
+    mean 1.01, between 0.89 and 1.10 (95 % if the clean rows' sd is at most 1.36; allows for 20 corrupt rows)
     >>> low, high = r.interval
     >>> bool(low < r.estimate < high), f"{r:.1f}"
     (True, '1.0 ± 0.1')
@@ -232,7 +239,9 @@ class RobustEstimate:
     partition: str | None = "random"
     alternative: str = "two-sided"
     detail: str = ""
-    remark: str = ""
+    remarks: tuple[str, ...] = ()
+    if_real: RobustEstimate | None = None
+    suspects: Sequence[Any] = ()
     centres: tuple[float, ...] = ()
     plain_mean: Number | None = None
     pictures: Sequence[Histogram] = ()
@@ -280,7 +289,7 @@ class RobustEstimate:
         lines += self.plan.explain().split("\n")
         if self.n_omitted:
             lines.append(f"{self.n_omitted} rows had NaN or infinite values.")
-        lines += [text for text in (self.detail, self.remark) if text]
+        lines += [text for text in (self.detail, *self.remarks) if text]
         if self.partition is not None:
             lines.append(f"The partition was drawn with partition={self.partition!r}, rng={self.seed}.")
         return "\n".join(lines)
@@ -340,6 +349,10 @@ class RobustEstimate:
             "adversary": certificate.adversary,
             "levels": _json(certificate.levels) or None,
             "detail": self.detail,
+            "remarks": " ".join(self.remarks),
+            "if_real_estimate": None if self.if_real is None else _json(self.if_real.estimate),
+            "if_real_low": None if self.if_real is None else _json(self.if_real.low),
+            "if_real_high": None if self.if_real is None else _json(self.if_real.high),
             "partition": self.partition,
             "seed": self.seed,
         }
@@ -348,7 +361,7 @@ class RobustEstimate:
         return found
 
     def __str__(self) -> str:
-        return f"{self.statistic} {self._value()} ({self._remarks()})"
+        return " ".join([f"{self.statistic} {self._value()} ({self._sure()}){'.' * bool(self.remarks)}", *self.remarks])
 
     __repr__ = __str__
 
@@ -393,7 +406,7 @@ class RobustEstimate:
             return "{}, between {} and {}".format(*numbers)
         return with_radius(estimate, max(high - estimate, estimate - low))
 
-    def _remarks(self) -> str:
+    def _sure(self) -> str:
         """Say how sure the estimate is, and how many corrupt rows it withstands."""
         certificate = self.certificate
         confidence = percent(certificate.confidence) + " at every look" * certificate.at_every_look
@@ -412,7 +425,7 @@ class RobustEstimate:
         cells = np.broadcast_arrays(*(np.ravel(to_host(v)) for v in (self.estimate, *self.interval)))
         names = self.names or ("",) * len(cells[0])
         rows = [[name, *map(float, values)] for name, *values in zip(names, *cells, strict=False)]
-        return html_table(self.statistic, self._remarks(), ("", "estimate", "low", "high"), rows)
+        return html_table(self.statistic, self._sure(), ("", "estimate", "low", "high"), rows)
 
 
 #: The fields of a result that has no blocks.
@@ -436,6 +449,13 @@ def placed_like(result: RobustEstimate, x: Any) -> RobustEstimate:
         interval=Interval(*(moved_to(x, end) for end in result.interval)),
         block_values=tuple(moved_to(x, one) for one in values) if several else moved_to(x, values),
     )
+
+
+def named(statistic: str, found: RobustEstimate) -> RobustEstimate:
+    """Return the estimate under another name, also where its remarks speak of it."""
+    remarks = tuple(text.replace(f"the {found.statistic} is", f"the {statistic} is") for text in found.remarks)
+    if_real = None if found.if_real is None else named(statistic, found.if_real)
+    return replace(found, statistic=statistic, remarks=remarks, if_real=if_real)
 
 
 def shaped(values: Any, shape: tuple[int, ...]) -> Number:

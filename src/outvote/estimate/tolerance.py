@@ -27,7 +27,7 @@ from outvote.estimate.evidence import OrderedTable, mean_by_evidence
 from outvote.estimate.mean import vote_of_blocks
 from outvote.estimate.quantile_claim import QuantileClaim, weigh_quantile_claim
 from outvote.estimate.request import Allowed, Request
-from outvote.estimate.result import Later, RobustEstimate
+from outvote.estimate.result import Later, RobustEstimate, named
 from outvote.estimate.summary import RowSummary
 from outvote.estimate.tolerance_result import Tolerance
 from outvote.votes import Alternative, Terms, VoteName
@@ -146,7 +146,7 @@ def tolerance(
     found = curve(sides, bound=bound, shown=False)
     first = _fewest_corrupt(rows, [side.certain for side in sides], confidence, adversary, settings)
     if paired:
-        first = replace(first, statistic="paired difference")
+        first = named("paired difference", first)
     if sign is None:
         sign = found.sign or (1 if float(first.estimate) >= bound else -1)
         text = text.replace("?", ">" if sign > 0 else "<")
@@ -267,7 +267,7 @@ def _shown(compared: Compared, request: Request, terms: Terms, *, paired: bool) 
         try:
             if len(n_rows) == 1:
                 found = mean_by_evidence(OrderedTable.of(compared.ordered, compared.assumed), asked, two_sided)
-                return replace(found, statistic="paired difference") if paired else found
+                return named("paired difference", found) if paired else found
             return difference_by_evidence(compared, asked, relative=False, counted=None)
         except MoreCorruptRows as more:
             least = max(more.count, least + 1)

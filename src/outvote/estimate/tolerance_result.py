@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from outvote.blocks.plan import RowPlan
-from outvote.data.text import count, html_table, percent, spaced, spaced_count, with_interval
+from outvote.data.text import count, html_table, percent, short, spaced, spaced_count, with_interval
 from outvote.estimate.result import RobustEstimate
 
 
@@ -70,7 +70,7 @@ class Tolerance:
             "n_rows": self.n_rows,
             "claim": self.claim,
             "confidence": self.confidence,
-            "sentence": str(self),
+            "sentence": self.sentence(),
             "deciding": [list(one) if isinstance(one, tuple) else one for one in self.deciding],
             "premise": self.premise or None,
             "largest_sd": largest if len(largest) > 1 else largest[0],
@@ -118,7 +118,7 @@ class Tolerance:
         reasons = "" if self.estimate.certificate.adversary == "oblivious" else ", even by someone who saw the others"
         if not self.premise:
             return reasons + (" (plug-in)" if self.estimate.certificate.provenance == "plug-in" else "")
-        largest = [f"{sd:.3g}" for sd in np.atleast_1d(self.largest_sd).tolist() if math.isfinite(sd)]
+        largest = [short(sd) for sd in np.atleast_1d(self.largest_sd).tolist() if math.isfinite(sd)]
         until = f"; with {count(self._assumed, 'corrupt row')} up to {' and '.join(largest)}" if largest else ""
         return f"{reasons} (if {self.premise}{until})"
 
@@ -144,7 +144,7 @@ class Tolerance:
         return html_table(self.claim, str(self), heads, [[found.statistic, *numbers, survived, spaced(self.n_rows)]])
 
     def __str__(self) -> str:
-        return self.sentence()
+        return " ".join([self.sentence(), *self.estimate.remarks])
 
 
 def _named_row(row: int | tuple[int, int]) -> str:

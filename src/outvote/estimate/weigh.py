@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote.assumptions import Assumption, Bounded, BoundedRatio, FiniteKurtosis
-from outvote.contamination import Contamination
 from outvote.data.missing import ContradictionError
-from outvote.data.text import spaced, spaced_count
-from outvote.estimate.evidence import doubled, in_units, premise_of
+from outvote.data.text import short, spaced, spaced_count
+from outvote.estimate.evidence import in_units
 from outvote.estimate.ordered import Ordered
+from outvote.estimate.premise import Gross, premise_of
 from outvote.votes import Alternative, Terms
 from outvote.votes.evidence import EvidenceInterval, Sample, Tally, difference_interval
-from outvote.votes.evidence.factors import factors_for, variance_factors
+from outvote.votes.evidence.factors import factors_for, premise_factors
 from outvote.votes.evidence.two_samples import strongest_pair
 from outvote.votes.roots import falling_root, first_number
 
@@ -52,6 +52,8 @@ class Weighed:
         What the samples are called.
     sizes : sequence of int or None
         How many rows each sample has, if some were held out.
+    gross : tuple of Gross or None
+        The rows of each sample that are taken to be corrupt because of where they lie.
     """
 
     samples: tuple[Sample, ...]
@@ -62,6 +64,7 @@ class Weighed:
     unit: float = 1.0
     names: Sequence[str] = "ab"
     sizes: Sequence[int] | None = None
+    gross: tuple[Gross | None, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -98,8 +101,8 @@ class Weighed:
         known = self.sds if sds is None else sds
         subject = self.ordered[0].subject
         if len(known) == 1:
-            return "" if math.isnan(known[0]) else f"{subject} is at most {known[0]:.3g}"
-        parts = [f"{sd:.3g} in {name}" for sd, name in zip(known, self.names, strict=True) if not math.isnan(sd)]
+            return "" if math.isnan(known[0]) else f"{subject} is at most {short(known[0])}"
+        parts = [f"{short(sd)} in {name}" for sd, name in zip(known, self.names, strict=True) if not math.isnan(sd)]
         return f"{subject} is at most {' and '.join(parts)}" if parts else ""
 
     @property
@@ -114,7 +117,19 @@ class Weighed:
         self, count: int | None, terms: Terms | None = None, only: int = 0, beyond: float | None = None
     ) -> EvidenceInterval:
         """Return what evidence leaves if `count` rows are corrupt, wherever they are; None for each its own number."""
-        terms = terms or self.terms
+        return self._with_point(self._interval(count, terms or self.terms, only, beyond))
+
+    def _with_point(self, found: EvidenceInterval) -> EvidenceInterval:
+        """Return an interval with what was read off the rows as its estimate, moved into it."""
+        seen = [one.seen for one in self.samples]
+        if found.empty or any(map(math.isnan, seen)) or (self.relative and seen[0] == 0):
+            return found
+        point = seen[0] * self.unit
+        if len(seen) == 2:
+            point = seen[1] / seen[0] - 1 if self.relative else (seen[1] - seen[0]) * self.unit
+        return replace(found, estimate=min(max(point, found.low), found.high)) if math.isfinite(point) else found
+
+    def _interval(self, count: int | None, terms: Terms, only: int, beyond: float | None) -> EvidenceInterval:
         if len(self.samples) == 1:
             sample = self.samples[0] if count is None else self.samples[0].allowing(count)
             if only:
@@ -223,7 +238,7 @@ class Weighed:
         tried: dict[int, tuple[Weighed, EvidenceInterval | None]] = {}
 
         def holds(doublings: int) -> bool:
-            wider = self.scaled_premise(factor := doubled(1.0, doublings + 1))
+            wider = self.scaled_premise(factor := 2.0 ** (doublings + 1) if doublings < 1000 else math.inf)
             tried[doublings] = wider, interval(wider)
             return tried[doublings][1] is not None or factor == math.inf
 
@@ -302,7 +317,7 @@ class Weighed:
         price = self.terms.price
         n = one.rows.n_rows
         if one.assume is None:
-            factors = [variance_factors(n, price, adaptive=False)[0]]
+            factors = list(premise_factors(n, adaptive=one.rows.adaptive))
         else:
             factors = list(factors_for(one.assume, n, price, adaptive=one.rows.adaptive))  # type: ignore[arg-type]
         sorted_rows = (one.rows if side > 0 else one.rows.mirrored).scaled(1 / one.sd)
@@ -323,29 +338,39 @@ class Planned(NamedTuple):
 def weigh(
     ordered: Sequence[Ordered],
     assumed: Sequence[Assumption | None],
-    allowed: Contamination,
-    terms: Terms,
-    *,
-    relative: bool = False,
-) -> Weighed:
-    """Prepare one sample or two, and read an sd off the rows where none is declared."""
-    return weigh_counts(ordered, assumed, allowed.counts([one.n_rows for one in ordered]), terms, relative=relative)
-
-
-def weigh_counts(
-    ordered: Sequence[Ordered],
-    assumed: Sequence[Assumption | None],
     counts: tuple[int, ...],
     terms: Terms,
     *,
     relative: bool = False,
+    together: bool = True,
+    screened: bool = True,
     planned: Sequence[Planned] | None = None,
+    names: Sequence[str] = "ab",
 ) -> Weighed:
-    """Prepare samples of which so many rows may be corrupt; if they are planned, evidence holds at every look."""
+    """Prepare one sample or two, and read an sd off the rows where none is declared.
+
+    Parameters
+    ----------
+    ordered, assumed, counts
+        The rows, what is known of them, and how many of each sample may be corrupt.
+    terms : Terms
+        Confidence, adversary and sides.
+    relative : bool
+        Whether mean(b)/mean(a) - 1 is asked for.
+    together : bool
+        Whether all that may be corrupt may be in one sample: then each sd is read off as if they were.
+    screened : bool
+        Whether rows that no ordinary tail explains are taken to be corrupt.
+    planned : sequence of Planned, optional
+        What was fixed before the rows came: evidence then holds at every look.
+    names : sequence of str
+        What the samples are called.
+    """
     adaptive = terms.adversary == "adaptive"
     sizes = [one.size(max(m - one.n_found, 0)) for one, m in zip(ordered, counts, strict=True)]
     unit = max(sizes, key=lambda size: (size != 1, size))
-    samples = []
+    samples: list[Sample] = []
+    gross: list[Gross | None] = []
     for s, (one, assume, count) in enumerate(zip(ordered, assumed, counts, strict=True)):
         scaled, known = one, assume
         if unit != 1:  # squares would overflow, or vanish
@@ -353,13 +378,19 @@ def weigh_counts(
         rows = scaled.rows(count, adaptive=adaptive)
         unknown = isinstance(assume, FiniteKurtosis) and assume.sd is None
         pairs = scaled.pairs(count, adaptive=adaptive) if unknown else None
-        sd = math.nan
-        if assume is None:
-            sd = premise_of(rows, terms)[0] if planned is None else planned[s].sd / unit
+        sd = seen = math.nan
+        gross.append(None)
+        if assume is None and planned is None:
+            most = max(min(sum(counts), (rows.n_rows - 1) // 2), count, rows.n_found) if together else rows.n_corrupt
+            subject = names[s] if len(ordered) == 2 else ""
+            premise = premise_of(rows.allowing(most), terms.two_sided, screened=screened, subject=subject)
+            sd, seen, gross[s] = premise.sd, premise.point, premise.gross and premise.gross.times(unit)
+        elif assume is None and planned is not None:
+            sd = planned[s].sd / unit
         elif known is not None and not unknown and not isinstance(assume, (Bounded, BoundedRatio)):
             sd = float(known.tail(1).sd)
-        samples.append(Sample(rows, known, sd, pairs, None if planned is None else planned[s].n_rows))
-    return Weighed(tuple(samples), tuple(ordered), terms, counts, relative, unit)
+        samples.append(Sample(rows, known, sd, pairs, None if planned is None else planned[s].n_rows, seen))
+    return Weighed(tuple(samples), tuple(ordered), terms, counts, relative, unit, names, gross=tuple(gross))
 
 
 def contradiction(weighed: Weighed) -> ContradictionError:

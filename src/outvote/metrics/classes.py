@@ -15,10 +15,10 @@ from outvote.contamination import Contamination
 from outvote.data.arguments import whole
 from outvote.data.rows import read
 from outvote.estimate.mean import mean
-from outvote.estimate.result import RobustEstimate
+from outvote.estimate.result import RobustEstimate, named
 from outvote.metrics.joined import joined, split
 from outvote.metrics.labels import classes_of, distinct, labels_in
-from outvote.metrics.rows import labels_of, named, robust_auc
+from outvote.metrics.rows import labels_of, robust_auc
 
 Array = NDArray[Any]
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from outvote.data.missing import check_rows
+from outvote.estimate.premise import UnknownScale
 from outvote.estimate.quantile import quantile
-from outvote.estimate.result import RobustEstimate
+from outvote.estimate.result import RobustEstimate, named
 from outvote.estimate.u_statistic import u_statistic
 from outvote.metrics.joined import joined, split
 from outvote.metrics.options import check_options
@@ -18,7 +19,6 @@ from outvote.metrics.rows import (
     alike,
     loss_named,
     mean_loss,
-    named,
     robust_mean_absolute_error,
     robust_mean_squared_error,
 )
@@ -113,7 +113,11 @@ def d2_absolute_error(y_true: Any, y_pred: Any, **options: Any) -> RobustEstimat
 def _variance(values: Floats, options: dict[str, Any]) -> RobustEstimate:
     """Estimate the variance of clean rows, by pairs of them."""
     known = {name: value for name, value in options.items() if name not in ("assume", "vote")}
-    return u_statistic(values, kernel="variance", **known)
+    try:
+        return u_statistic(values, kernel="variance", **known)
+    except UnknownScale as error:
+        found: RobustEstimate = error.without_interval
+        return found
 
 
 def _explained(statistic: str, lost: RobustEstimate, total: RobustEstimate) -> RobustEstimate:

@@ -11,7 +11,6 @@ import numpy as np
 from outvote.contamination import Contamination
 from outvote.data.arguments import check_choice, check_flags
 from outvote.data.rows import read
-from outvote.estimate.mean import mean
 from outvote.estimate.result import RobustEstimate
 from outvote.metrics import classes, numbers, rows
 from outvote.metrics.options import check_options
@@ -168,7 +167,7 @@ class RobustScorer:
                 )
             values = read(found, "what metric returned").values
             values = values if values.dtype == bool else values.astype(np.float64)  # booleans are a proportion
-            return mean(values, **options)
+            return rows.mean_or_point(values, **options)
         metric, method, _ = SCORERS[self.metric]
         if method == "chances":
             return metric(y, estimator.predict_proba(X), labels=estimator.classes_, **options)

@@ -10,7 +10,7 @@ import numpy as np
 
 from outvote.certificate.document import Certificate
 from outvote.data.packages import install_command
-from outvote.data.text import percent, spaced
+from outvote.data.text import percent, short
 from outvote.data.writing import whole
 
 #: Colours that differ in lightness as much as in hue, so that they are readable in grey and to the colour-blind.
@@ -139,11 +139,11 @@ def interval_label(certificate: Certificate, column: int | None = None) -> str:
     >>> interval_label(ov.mean(x, assume=ov.FiniteVariance(1.0)).certificate)
     '95 % interval, certified'
     >>> interval_label(ov.mean(x).certificate), interval_label(ov.difference(x, 2 * x).certificate)
-    ('95 % interval, if sd ≤ 1.92', '95 % interval, if sd ≤ 1.92 in a and 3.84 in b')
+    ('95 % interval, if sd ≤ 1.4', '95 % interval, if sd ≤ 1.4 in a and 2.81 in b')
     """
     sds = np.ravel(np.asarray(certificate.premise_sd, dtype=np.float64))
     sds = sds if column is None else sds[column : column + 1]
-    numbers = [spaced(float(f"{sd:.3g}")) for sd in sds.tolist()]
+    numbers = [short(sd) for sd in sds.tolist()]
     if len(numbers) == 2:
         numbers = [" and ".join(f"{number} in {name}" for number, name in zip(numbers, "ab", strict=True))]
     known = certificate.provenance == "conditional" and len(numbers) == 1 and bool(np.isfinite(sds).all())

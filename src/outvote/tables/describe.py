@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 DESCRIBED: dict[str, type] = {
     "column": str, "n": int, "missing": int, "mean": float, "estimate": float, "low": float, "high": float,
     "premise_sd": float, "median": float, "p05": float, "p95": float, "suspects": int,
-    "min": float, "max": float,
+    "min": float, "max": float, "note": str,
 }  # fmt: skip
 #: Random partitions for the count of suspects, and the share of them above which a row counts.
 _PARTITIONS, _SUSPECT = 40, 0.5
@@ -49,8 +49,9 @@ def describe(frame: Any, contamination: Allowed = 0.01, confidence: float = 0.95
         One line for each column: column, n (rows with a value), missing, mean (the plain one), estimate, low, high
         (the robust mean and its interval), premise_sd (the interval holds if the clean rows' standard deviation is
         at most this), median, p05, p95 (which have no interval: `quantile` gives one), suspects (rows that most
-        random blocks are voted out for), min and max. Each interval holds for its own column, not all at once. A column
-        without an answer has no numbers, and a warning says why.
+        random blocks are voted out for), min, max and note (which rows are taken to be corrupt, and what the mean is
+        if they are real). Each interval holds for its own column, not all at once. A column without an answer has no
+        numbers, and a warning says why.
 
     See Also
     --------
@@ -63,7 +64,7 @@ def describe(frame: Any, contamination: Allowed = 0.01, confidence: float = 0.95
     >>> rent[:3] = 1e6
     >>> found = ov.describe(pd.DataFrame({"rent": rent}))
     >>> found[["column", "n", "mean", "estimate", "low", "high", "suspects"]].round(2).to_dict("records")
-    [{'column': 'rent', 'n': 5000, 'mean': 609.99, 'estimate': 10.0, 'low': 9.91, 'high': 10.08, 'suspects': 3}]
+    [{'column': 'rent', 'n': 5000, 'mean': 609.99, 'estimate': 10.0, 'low': 9.92, 'high': 10.07, 'suspects': 3}]
     """
     import narwhals as nw
 
@@ -131,4 +132,5 @@ def _line(values: Floats, allowed: Contamination, confidence: float, *, boolean:
     low, high = (float(end) for end in found.interval)
     sd = float(np.max(found.certificate.premise_sd))
     line |= {"estimate": float(found.estimate), "low": low, "high": high, "premise_sd": sd if sd == sd else None}
+    line |= {"note": " ".join(found.remarks)}
     return line, "" if math.isfinite(high - low) else found.certificate.note

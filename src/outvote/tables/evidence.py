@@ -16,13 +16,15 @@ from outvote.data.rows import Rows
 from outvote.estimate.levels import agree
 from outvote.estimate.mean import mean_of, mean_of_summaries
 from outvote.estimate.ordered import MANY_ROWS
+from outvote.estimate.premise import Gross
+from outvote.estimate.remarks import remark_on_gross
 from outvote.estimate.request import Assumed, Request
 from outvote.estimate.result import RobustEstimate
 from outvote.estimate.summary import RowSummary
 from outvote.tables.engine import BY_GROUP, Engine, Key, Query, Tally
 from outvote.tables.gathered import Floats, Groups, Sizes, completed, grids_of, sortable
 from outvote.votes import Terms
-from outvote.votes.evidence import Grid, premises_of_groups
+from outvote.votes.evidence import EvidenceInterval, Grid, GroupPremises, premises_of_groups
 
 #: The columns of an answer by group, beside the keys, and what they hold; "column" where there are several.
 MEAN_ANSWER: dict[str, type] = {"column": str, **BY_GROUP, "premise_sd": float, "note": str}
@@ -192,8 +194,12 @@ def _line_of_summary(summary: RowSummary, assume: Assumption | None, request: Re
         return None, None, None, summary.n_rows, 0, "none", None, str(error)
     estimate, low, high, sd = (None if math.isnan(number) else number for number in _numbers(one))
     kind = one.certificate.provenance
-    note = one.certificate.note if kind == "none" else ""
-    return estimate, low, high, one.plan.n_rows, one.plan.n_corrupt, kind, sd, note
+    return estimate, low, high, one.plan.n_rows, one.plan.n_corrupt, kind, sd, _note(one)
+
+
+def _note(one: RobustEstimate) -> str:
+    """Return what the note of a line says of a result."""
+    return one.certificate.note if one.certificate.provenance == "none" else " ".join(one.remarks)
 
 
 def lines_of_groups(
@@ -213,14 +219,17 @@ def _column(
     values, n_groups = groups.rows[j], len(groups.labels)
     sizes = np.diff(groups.starts)
     corrupt, notes = _allowed(sizes, request)
-    found = np.full((n_groups, 3), math.nan)
+    numbers = np.full((4, n_groups), math.nan)
     if assume is None and terms.alternative == "two-sided" and terms.adversary == "oblivious":
         finite = _all_finite(values, groups.starts)
         small = np.flatnonzero(finite & (sizes > 0) & (sizes < MANY_ROWS) & (corrupt >= 0))
-        found[small] = _small_groups(groups, j, small, corrupt, terms)
-    middles = np.clip(found[:, 1] / 2 + found[:, 2] / 2, found[:, 1], found[:, 2])
-    numbers = np.stack([middles, found[:, 1], found[:, 2], found[:, 0]])
-    kinds = np.where(np.isnan(found[:, 1]), "", "conditional").astype(object)
+        found = _small_groups(groups, j, small, corrupt[small], terms)
+        numbers[:, small] = found.estimate, found.low, found.high, found.sd
+        for g, text in _remarks(groups, j, small, corrupt, found, terms).items():
+            notes[g] = text
+            if not text:  # too extreme for what is done for many at once
+                numbers[:, g] = math.nan
+    kinds = np.where(np.isnan(numbers[1]), "", "conditional").astype(object)
     kinds[corrupt < 0] = "none"
     usable = sizes.copy()
     with watched(np.flatnonzero(kinds == "").tolist(), "groups") as several:
@@ -233,7 +242,7 @@ def _column(
                 continue
             numbers[:, g] = _numbers(one)
             kinds[g], usable[g], corrupt[g] = one.certificate.provenance, one.plan.n_rows, one.plan.n_corrupt
-            notes[g] = one.certificate.note if one.certificate.provenance == "none" else ""
+            notes[g] = _note(one)
     lists = [[None if math.isnan(value) else value for value in line] for line in numbers.tolist()]
     return [
         [name] * n_groups, *lists[:3], usable.tolist(), np.maximum(corrupt, 0).tolist(), kinds.tolist(), lists[3],
@@ -250,16 +259,49 @@ def _all_finite(values: Floats, starts: NDArray[np.int64]) -> NDArray[np.bool_]:
     return bad[starts[1:]] == bad[starts[:-1]]
 
 
-def _small_groups(groups: Groups, j: int, which: NDArray[np.intp], corrupt: NDArray[np.int64], terms: Terms) -> Floats:
-    """Return sd, low and high of some groups in one column."""
+def _small_groups(
+    groups: Groups,
+    j: int,
+    which: NDArray[np.intp],
+    corrupt: NDArray[np.int64],
+    terms: Terms,
+    *,
+    screened: bool = True,
+) -> GroupPremises:
+    """Return what is read off some groups in one column, of which so many rows may be corrupt."""
     values, starts = groups.rows[j], groups.starts
-    if len(which) == len(starts) - 1:
-        own = values.copy() if len(which) == 1 else values  # one group may be the user's own array
-        return premises_of_groups(own, starts, corrupt, terms, groups.threads)
-    sizes = np.diff(starts)[which]
-    begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    at = np.repeat(starts[:-1][which] - begin[:-1], sizes) + np.arange(begin[-1])
-    return premises_of_groups(values[at], begin, corrupt[which], terms, groups.threads)
+    if len(which) < len(starts) - 1:
+        sizes = np.diff(starts)[which]
+        begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        at = np.repeat(starts[:-1][which] - begin[:-1], sizes) + np.arange(begin[-1])
+        values, starts = values[at], begin
+    return premises_of_groups(values, starts, corrupt, terms, groups.threads, screened=screened)
+
+
+def _remarks(
+    groups: Groups,
+    j: int,
+    which: NDArray[np.intp],
+    corrupt: NDArray[np.int64],
+    found: GroupPremises,
+    terms: Terms,
+) -> dict[int, str]:
+    """Return for the groups that have them which rows are taken to be corrupt, and what comes out if they are real.
+
+    "" where the latter must be looked at by itself.
+    """
+    gross = {int(g): one for i, g in enumerate(which) if found.sd[i] > 0 and (one := Gross.of(found.read, i))}
+    if not gross:
+        return {}
+    some = np.array(list(gross), dtype=np.intp)
+    fewer = corrupt[some] - np.array([one.number for one in gross.values()])
+    real = _small_groups(groups, j, some, fewer, terms, screened=False)
+    texts = {}
+    for i, (g, one) in enumerate(gross.items()):
+        low, high, estimate, sd = (float(each[i]) for each in (real.low, real.high, real.estimate, real.sd))
+        other = EvidenceInterval(low, high, estimate, sd)
+        texts[g] = remark_on_gross(one, int(corrupt[g]), other, terms.alternative) if sd > 0 else ""
+    return texts
 
 
 def _allowed(sizes: NDArray[np.int64], request: Request) -> tuple[NDArray[np.int64], list[str]]:

@@ -248,4 +248,5 @@ def _note(found: Contrast) -> str:
         notes.append(f"No lift: {found.lift}.")
     elif found.lift is not None and found.lift.certificate.provenance == "none":
         notes.append(f"No lift: {found.lift.certificate.note.removesuffix(certificate.note).strip()}")
+    notes += found.gap.remarks
     return " ".join(filter(None, notes))

@@ -72,6 +72,11 @@ class Terms:
         return -self.log_delta + (LOG_2 if self.alternative == "two-sided" else 0.0)
 
     @property
+    def of_both(self) -> float:
+        """The logarithm of the failure probability of a two-sided interval with the same ends."""
+        return LOG_2 - self.price
+
+    @property
     def two_sided(self) -> Terms:
         """The same terms for both sides."""
         return replace(self, alternative="two-sided")

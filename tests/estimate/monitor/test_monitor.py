@@ -93,7 +93,7 @@ class TestPilot:
         assert one.e_value("mean > -100") == 0
         one.update(NORMAL[100:2000])
         sd = one.result().certificate.premise_sd
-        assert sd == pytest.approx(1.5 * np.std(NORMAL[:100]))
+        assert sd == pytest.approx((1.25 + 3 / 10) * np.std(NORMAL[:100]))
         declared = ov.RowSummary().update(NORMAL[100:2000])
         assert declared.n_rows == 1900
         # Were other rows in the pilot, the evidence would be that of the same rows still.

@@ -18,11 +18,9 @@ from outvote.votes.evidence import (
     declared_interval,
     pilot_of,
     premise_interval,
-    premise_intervals,
 )
 from outvote.votes.evidence.bins import Bins, least_sum_of_kinds, two_kinds
 from outvote.votes.evidence.factors import KurtosisFactor, SubGaussianFactor, VarianceFactor
-from outvote.votes.evidence.stack import Stack
 
 FACTORS = [
     VarianceFactor(0.3, 1.5), VarianceFactor(0.9, 0.5, sd=0.7), VarianceFactor(0.02, 60.0),
@@ -167,7 +165,7 @@ def test_intervals_of_many_rows_are_those_without_bins(law, assume):
     width = exact.high - exact.low
     assert found.low <= exact.low + 1e-6 * width
     assert found.high >= exact.high - 1e-6 * width
-    assert found.high - found.low - width < 0.01 * width
+    assert found.high - found.low - width < 0.02 * width
 
 
 @pytest.mark.parametrize("m", [0, 20, 24_000, 29_990, 29_999])
@@ -226,22 +224,16 @@ def test_bins_are_ascending_in_any_shape():
     assert bins.part(0).ranks.tolist() == [0.0, 1.0, 3.0]
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 @settings(max_examples=150, deadline=None)
 @given(
     x=st.lists(st.floats(-30, 30) | st.sampled_from([0.0, 2.0, 14.0, 1e-3]), min_size=9, max_size=40).map(np.array),
     m=st.integers(0, 8), end=st.floats(-5, 5), unit=st.floats(0.2, 9), exponent=st.integers(-3, 50),
 )  # fmt: skip
-def test_spread_of_bins_is_at_most_that_of_the_rows(compiled, x, m, end, unit, exponent):
-    if compiled:
-        import outvote._numba.functions  # noqa: F401
+def test_spread_of_bins_is_at_most_that_of_the_rows(x, m, end, unit, exponent):
     grid = Grid(0.0, 2.0**exponent)
     exact = SortedRows(np.sort(x), m).log_spread_above(end, unit)
-    with pytest.MonkeyPatch.context() if compiled else numpy_only():
-        found = binned(x, m, grid=grid).log_spread_above(end, unit)
+    found = binned(x, m, grid=grid).log_spread_above(end, unit)
     assert found <= exact + 1e-7 * (1 + abs(exact))
-    stack = Stack.of([binned(x, m, grid=grid)])
-    assert stack.log_spread(np.array([end]), np.array([unit]))[0] <= exact + 1e-7 * (1 + abs(exact))
 
 
 @pytest.mark.parametrize("size", [1e12, 1e15])
@@ -252,24 +244,3 @@ def test_rows_far_from_zero_are_rounded_and_that_is_paid_for(size):
     for at in (size * (1 - 2.0**-41), size):
         exact = rows.log_product(factor, at, at)
         assert bins.log_product(factor, at, at) <= exact + 1e-9 * abs(exact)
-
-
-def test_stacked_bins_give_what_single_ones_do():
-    rng = np.random.default_rng(0)
-    sets = [binned(rng.normal(size=500 + 50 * i) * 3**i, 5 + i, number=4096) for i in range(5)]
-    sets.append(binned(np.r_[rng.normal(size=400), np.full(10, -1e7)], 12, number=4096))
-    sds = [2 * one.central_sd() for one in sets]
-    terms = Terms(math.log(0.05))
-    with numpy_only():
-        together, alone = (
-            premise_intervals(sets, sds, terms),
-            [premise_interval(*one, terms) for one in zip(sets, sds, strict=True)],
-        )
-    for one, other in zip(together, alone, strict=True):
-        width = other.high - other.low
-        assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=1e-7 * width)
-        assert one.sd == other.sd
-    with numpy_only():
-        assert premise_intervals([sets[0].allowing(600)], [1.0], terms)[0].low == -math.inf
-        odd = [SortedRows(np.sort(rng.normal(size=50)), 2, adaptive=True)]
-        assert premise_intervals(odd, [2.0], terms)[0] == premise_interval(odd[0], 2.0, terms)

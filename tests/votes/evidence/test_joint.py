@@ -49,7 +49,7 @@ def brute_force(joint, a, b, u, value, dropped):
 def test_least_evidence_is_below_brute_force_at_every_mean(a, b, value, dropped, relative):
     a, b = np.sort(a), np.sort(b)
     ratio = 1 + abs(value) if relative else 1.0
-    pairs = pairs_of_factors((len(a), len(b)), (1.0, 2.0), 4.0, main_only=False, ratio=ratio)
+    pairs = pairs_of_factors((len(a), len(b)), (1.0, 2.0), 4.0, read=False, ratio=ratio)
     span = (1.0, 3.0) if relative else (-1.0, 1.0)
     rows = SortedRows(a, dropped).mirrored, SortedRows(b, dropped)
     joint = Joint(*rows, pairs, span, dropped, ratio=abs(value) if relative else None)
@@ -87,7 +87,7 @@ def test_a_smaller_span_leaves_at_least_as_much_evidence(seed, start, width, mor
     rng = np.random.default_rng(seed)
     n_a, n_b = rng.integers(5, 3000, size=2)
     a, b = np.sort(rng.normal(size=n_a)), np.sort(rng.normal(size=n_b))
-    pairs = pairs_of_factors((n_a, n_b), (1.0, 1.0), 4.4, main_only=False)
+    pairs = pairs_of_factors((n_a, n_b), (1.0, 1.0), 4.4, read=False)
     spans = (start, start + width), (start - more[0] * width, start + width * (1 + more[1]))
     one, two = (Joint(SortedRows(a, 2).mirrored, SortedRows(b, 2), pairs, span) for span in spans)
     for bottom in (-math.inf, -0.33):

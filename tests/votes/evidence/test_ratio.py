@@ -144,7 +144,7 @@ def brute_joint(joint, a, b, u, value, dropped):
 def test_least_evidence_is_below_brute_force_at_every_ratio_of_a(a, b, value, dropped, relative):
     """Denominators of 400 among those near 1 are heavy: their rows turn around within a narrow range of ratios."""
     rows = [ratio_rows(users, dropped) for users in (a, b)]
-    pairs = pairs_of_factors((len(a), len(b)), (1.0, 2.0), 4.0, main_only=False, ratio=1 + abs(value))
+    pairs = pairs_of_factors((len(a), len(b)), (1.0, 2.0), 4.0, read=False, ratio=1 + abs(value))
     span = (1.0, 1.5) if relative else (-0.3, 0.3)
     joint = Joint(rows[0].mirrored, rows[1], pairs, span, dropped, ratio=abs(value) if relative else None)
     columns = [np.array(users, dtype=float).T for users in (a, b)]

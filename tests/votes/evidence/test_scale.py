@@ -13,17 +13,12 @@ from scipy import stats
 import outvote as ov
 from outvote.certificate import sigma_bounds
 from outvote.contamination import Contamination
-from outvote.votes import Terms
 from outvote.votes.evidence import (
     Pairs,
-    SortedRows,
     central_sd,
-    premise_factor,
-    premise_interval,
     sigma_lower,
     sigma_upper,
 )
-from outvote.votes.evidence.factors import variance_factors
 from outvote.votes.evidence.scale import STAKES, Bets, log_spread, paired_squares, upper_is_possible
 
 PRICE = math.log(20)
@@ -256,55 +251,6 @@ def test_central_sd_is_not_moved_by_far_rows():
     x = np.sort(np.random.default_rng(0).normal(size=1000))
     for far in (1e6, -1e6, 1e200):
         assert central_sd(np.sort(np.r_[x, np.full(10, far)]), 10) == pytest.approx(np.std(x), rel=0.02)
-
-
-def test_premise_factor_rises_from_one_and_a_half_to_two():
-    shares = np.linspace(0, 0.5, 2001)
-    found = np.array([premise_factor(share) for share in shares])
-    assert np.all(np.diff(found) >= 0)
-    assert np.all(found[shares <= 0.003] == 1.5)
-    assert np.all(found[shares >= 0.01] == 2.0)
-    assert premise_factor(0.0065) == pytest.approx(1.75)
-
-
-# --- all scales up to one -----------------------------------------------------------------------------------
-
-
-def rows_of_many_kinds():
-    rng = np.random.default_rng(3)
-    yield "normal", rng.normal(size=200), 3
-    yield "a large share", rng.normal(size=200), 40
-    yield "two lumps", np.r_[np.zeros(30), np.full(20, 7.0)] + 0.01 * rng.normal(size=50), 8
-    yield "lumps far apart", rng.choice([0.0, 7.0, 14.0, 100.0], 60) + 0.01 * rng.normal(size=60), 12
-    yield "skewed", rng.lognormal(sigma=3, size=40), 2
-    yield "few", rng.lognormal(sigma=3, size=5), 1
-    yield "mostly zeros", rng.normal(size=200) * (rng.random(200) < 0.6), 20
-    yield "heavy", rng.standard_t(0.7, size=100), 4
-
-
-@pytest.mark.parametrize(
-    ("x", "m"), [one[1:] for one in rows_of_many_kinds()], ids=[one[0] for one in rows_of_many_kinds()]
-)
-@pytest.mark.parametrize("adaptive", [False, True])
-@pytest.mark.parametrize("factor", [0.7, 2.0])
-def test_every_mean_below_is_ruled_out_for_every_scale_up_to_the_premise(x, m, adaptive, factor):
-    """Cells of scales, three to a doubling: each one is ruled out by its own evidence, or by the spread of the rows."""
-    rows, terms = SortedRows(np.sort(x), m, adaptive=adaptive), Terms(math.log(0.05))
-    sd = factor * central_sd(rows.values, m)
-    found = premise_interval(rows, sd, terms)
-    assert found.sd == sd
-    factors = variance_factors(len(x), terms.price, adaptive=adaptive)
-    factors = factors if adaptive else [replace(factors[0], weight=1.0)]
-    cell, price, below = 2 ** (1 / 3), math.log(2 / 0.05 / 0.96), math.log(1 / 0.05 / 0.04)
-    top = math.ceil(math.log(sd) / math.log(cell))
-    for side, end in ((rows, found.low), (rows.mirrored, -found.high)):
-        means = end - np.r_[1e-9 * sd, np.geomspace(1e-6, 1e4, 60) * sd]
-        for k in range(top - 60, top + 1):
-            squares = np.sort(np.maximum(side.values - end, 0.0)) ** 2 / cell ** (2 * k)
-            if k < top and log_spread(squares, m, m, adaptive=adaptive) >= below - 1e-6:
-                continue
-            bets = [one.at_scale(cell ** (k - 0.5), min(cell**k, sd)) for one in factors]
-            assert min(side.log_evidence(bets, mean, mean) for mean in means) >= price - 1e-6, k
 
 
 @pytest.mark.parametrize("assume", [None, ov.FiniteKurtosis(5.0)])

@@ -12,15 +12,15 @@ from outvote.assumptions import Bounded, Proportion
 from outvote.blocks.plan import RowPlan
 from outvote.certificate import Certificate, Provenance
 from outvote.data.missing import check_certain
-from outvote.data.text import count
+from outvote.data.text import count, short
 from outvote.estimate.claim import Claim
-from outvote.estimate.evidence import NO_SCALE
 from outvote.estimate.monitor.arm import Arm
 from outvote.estimate.monitor.settings import Settings
+from outvote.estimate.premise import NO_SCALE
 from outvote.estimate.remarks import remark_on
 from outvote.estimate.result import WITHOUT_BLOCKS, Interval, RobustEstimate
-from outvote.estimate.weigh import Planned, Weighed, weigh_counts
-from outvote.votes.evidence import EvidenceInterval, contradicts, premise_factor
+from outvote.estimate.weigh import Planned, Weighed, weigh
+from outvote.votes.evidence import EvidenceInterval, contradicts
 from outvote.votes.evidence.e_values import log_e_of_difference, log_e_of_mean
 
 #: The largest logarithm whose exponential is a float.
@@ -111,7 +111,7 @@ def _weighed(settings: Settings, arms: Arms, *, relative: bool) -> Weighed:
         counts.append(allowed)
         planned.append(Planned(settings.planned(name), math.nan if arm.sd is None else arm.sd))
     known = [settings.assume] * len(arms)
-    return weigh_counts(ordered, known, tuple(counts), settings.terms, relative=relative, planned=planned)
+    return weigh(ordered, known, tuple(counts), settings.terms, relative=relative, planned=planned, names=tuple(arms))
 
 
 def _written(
@@ -134,7 +134,7 @@ def _written(
         statistic="relative difference" if relative else "difference" if two else "mean",
         n_omitted=sum(arm.n_omitted for arm in arms.values()),
         plain_mean=math.nan if weighed is None else weighed.plain,
-        remark="" if weighed is None else _remark(weighed, arms),
+        remarks=() if weighed is None else tuple(filter(None, [_remark(weighed, arms)])),
     )
 
 
@@ -145,13 +145,13 @@ def _remark(weighed: Weighed, arms: Arms) -> str:
     ):
         if one.assume is not None or not arm.sd:
             continue
-        shown = weighed.unit * premise_factor(allowed / rows.n_rows) * one.rows.central_sd()
+        shown = weighed.unit * float(one.rows.read().sd[0])
         if text := remark_on(rows, allowed, name):
             return text
         if shown > _GROWN * arm.sd:
             return (
-                f"The first rows{f' of {name}' if name else ''} chose an sd of {arm.sd:.3g}, but all rows so far show "
-                f"{shown:.3g}: declare what is known, assume=FiniteVariance(sd) or assume=Bounded(low, high)."
+                f"The first rows{f' of {name}' if name else ''} chose an sd of {short(arm.sd)}, but all rows so far "
+                f"show {short(shown)}: declare what is known, assume=FiniteVariance(sd) or assume=Bounded(low, high)."
             )
     return ""
 
@@ -204,6 +204,6 @@ def _premise(arms: Arms, sds: Any) -> str:
     if not len(sds):
         return ""
     if len(sds) == 1:
-        return f"the clean rows' sd is at most {sds[0]:.3g}"
-    parts = [f"{sd:.3g} in {name}" for sd, name in zip(sds, arms, strict=True)]
+        return f"the clean rows' sd is at most {short(sds[0])}"
+    parts = [f"{short(sd)} in {name}" for sd, name in zip(sds, arms, strict=True)]
     return f"the clean rows' sd is at most {' and '.join(parts)}"

@@ -15,7 +15,7 @@ from outvote.estimate.monitor.schedule import Schedule
 from outvote.estimate.ordered import Ordered, Tallied
 from outvote.estimate.summary import RowSummary
 from outvote.estimate.summary.serialise import number_in, whole
-from outvote.votes.evidence import SortedRows, premise_factor
+from outvote.votes.evidence import Read, unreadable
 from outvote.votes.evidence.grid import BINS
 
 Floats = NDArray[np.float64]
@@ -231,13 +231,14 @@ def new_arm(assume: Assumption | None, n_pilot: int) -> Arm:
 
 
 def _premise(pilot: Floats, schedule: Schedule) -> float:
-    """Read an sd off the rows of a pilot: a multiple of that of the central ones.
+    """Read an sd off the rows of a pilot, which may hold corrupt ones of any size.
 
-    It is 0, which promises nothing, if there are too few numbers, or if they are too large for an sd.
+    It is 0, which promises nothing, if there are too few numbers, if they hardly differ, or are too large for an sd.
     """
     pilot = pilot[np.isfinite(pilot)]
     if len(pilot) < 2:
         return 0.0
     count = min(schedule(len(pilot)), (len(pilot) - 1) // 2)
-    sd = premise_factor(count / len(pilot)) * SortedRows(np.sort(pilot), count).central_sd()
-    return sd if math.isfinite(sd) else 0.0
+    read = Read.of_rows(np.sort(pilot)[None], len(pilot), count)
+    sd = float(read.sd[0])
+    return sd if math.isfinite(sd) and not unreadable(read, count)[0] else 0.0

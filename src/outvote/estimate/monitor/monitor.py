@@ -101,11 +101,11 @@ class Monitor:
     ...     if monitor.decided is not None:
     ...         break
     >>> day, monitor.decided
-    (9, True)
+    (7, True)
     >>> print(monitor)  # doctest: +NORMALIZE_WHITESPACE
-    B - A: difference 1.2 ± 1.0 (95 % at every look if the clean rows' sd is at most 18.9 in A and 21.1 in B; allows
-    for 11 and 11 corrupt rows)
-    difference > 0: true after 18 000 rows
+    B - A: difference 1.09 ± 0.98 (95 % at every look if the clean rows' sd is at most 15.5 in A and 16.5 in B; allows
+    for 9 and 9 corrupt rows)
+    difference > 0: true after 14 000 rows
     """
 
     def __init__(

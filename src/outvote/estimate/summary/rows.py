@@ -41,7 +41,7 @@ class RowSummary:
     """Rows counted in bins: what a robust mean, difference, tolerance or quantile needs of rows that are not kept.
 
     Give it to `outvote.mean`, `difference`, `tolerance`, `sensitivity` or `quantile` in place of the rows. Intervals
-    from bins are never narrower than they may be; those of means are at most 1 % wider than from the rows, with 4096
+    from bins are never narrower than they may be; those of means are at most 2 % wider than from the rows, with 4096
     bins. Ends of quantiles are ends of bins. What needs the rows themselves is refused: `FiniteKurtosis` without an
     sd, `Symmetric`, votes of blocks.
 

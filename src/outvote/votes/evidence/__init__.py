@@ -2,28 +2,27 @@
 
 from outvote.votes.evidence.binned import BinnedRows
 from outvote.votes.evidence.grid import Grid, Tallies, index_in, pilot_of, pilot_step, tallies_of_columns
-from outvote.votes.evidence.groups import premises_of_groups
+from outvote.votes.evidence.groups import GroupPremises, premises_of_groups
 from outvote.votes.evidence.interval import (
     EvidenceInterval,
+    believed_premises,
     bounded_ratio_interval,
     contradicts,
     declared_interval,
     free_interval,
     premise_interval,
-    premise_levels,
     promised_radius,
     promised_vote,
     scale_of,
 )
-from outvote.votes.evidence.many import premise_ends, premise_intervals
 from outvote.votes.evidence.order import Ranks, lower_rank, lower_ranks, quantile_ranks, rows_to_bound
+from outvote.votes.evidence.premise import Read, unreadable
 from outvote.votes.evidence.proportion import Tally, proportion_interval
 from outvote.votes.evidence.rows import SeveralRows, SortedRows
 from outvote.votes.evidence.scale import (
     Pairs,
     central_sd,
     median_of_sorted,
-    premise_factor,
     sigma_lower,
     sigma_upper,
 )
@@ -34,13 +33,16 @@ __all__ = [
     "BinnedRows",
     "EvidenceInterval",
     "Grid",
+    "GroupPremises",
     "Pairs",
     "Ranks",
+    "Read",
     "Sample",
     "SeveralRows",
     "SortedRows",
     "Tallies",
     "Tally",
+    "believed_premises",
     "bounded_ratio_interval",
     "central_sd",
     "contradicts",
@@ -53,11 +55,7 @@ __all__ = [
     "median_of_sorted",
     "pilot_of",
     "pilot_step",
-    "premise_ends",
-    "premise_factor",
     "premise_interval",
-    "premise_intervals",
-    "premise_levels",
     "premises_of_groups",
     "promised_radius",
     "promised_vote",
@@ -69,4 +67,5 @@ __all__ = [
     "sigma_upper",
     "symmetric_interval",
     "tallies_of_columns",
+    "unreadable",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any
 
@@ -12,12 +12,12 @@ import numpy as np
 from outvote import _numba
 from outvote.votes.evidence.bins import LITTLE, LITTLE_LOST, Bins, least_sum_of_kinds, two_kinds
 from outvote.votes.evidence.factors import Factor, Floats, VarianceFactor
-from outvote.votes.evidence.rows import LogParts, PartsAtMeans, SortedRows, rounding
+from outvote.votes.evidence.premise import Read
+from outvote.votes.evidence.rows import LogParts, PartsAtMeans, SortedRows
 from outvote.votes.evidence.scale import STAKES, log_mean
 
 #: Seconds that numpy takes for a product.
 _SECONDS = 1e-4
-_NOTHING = np.empty(0)
 
 
 class BinnedRows(SortedRows):
@@ -61,6 +61,11 @@ class BinnedRows(SortedRows):
     def n_values(self) -> int:
         """How many rows may be clean."""
         return self.bins.n_rows
+
+    @property
+    def n_unknown(self) -> int:
+        """Of how many rows nothing is known but a number that they are beyond."""
+        return int(self.bins.count[np.isinf(self.bins.squares)].sum())
 
     @property
     def smallest(self) -> float:
@@ -147,34 +152,14 @@ class BinnedRows(SortedRows):
         known = (factor.rate, factor.depth, factor.norm, factor.least, factor.bend, factor.steepest)
         return partial(getattr(functions, name), rows, known)
 
-    @property
-    def _for_ends(self) -> tuple[Any, ...]:
-        rows, squares, slack = self._for_compiled
-        limits = squares, slack, LITTLE
-        return False, _NOTHING, self.droppable, rows, self._without_largest, limits, rounding(self.n_rows)
+    def read(self, *, screened: bool = True) -> Read:
+        """Read an sd and a point off the bins; unless they are `screened` no row is gross."""
+        return Read.of_bins(self.bins, self.droppable, screened=screened)
 
-    def compiled_ends(
-        self,
-        counts: Sequence[int],
-        sds: Sequence[float],
-        main: Factor,
-        prices: tuple[float, float],
-        precision: tuple[float, float, float],
-    ) -> Floats:
-        """Return both ends for several numbers of corrupt rows, and their sds, as `compiled_end` does for one."""
-        found = np.full((len(counts), 2), math.nan)
-        functions = _numba.compiled(0.0)  # what is done instead says how long it takes
-        dropped, known = np.array(counts, dtype=np.int64) - self.n_found, np.array(sds)
-        fit = (dropped >= 0) & (dropped < self.n_values) & (known > 1e-150) & (known < 1e150)
-        if functions is not None and not self.adaptive and fit.any():
-            sides = tuple((*bins.arrays, bins.slacks) for bins in (self.bins, self.bins.mirrored))
-            ends = np.empty((int(fit.sum()), 2))
-            functions.ends_of_levels(
-                sides, float(self.n_rows), dropped[fit], known[fit], (main.rate, main.depth), prices, precision,
-                STAKES, LITTLE, rounding(self.n_rows), ends,
-            )  # fmt: skip
-            found[fit] = ends
-        return found
+    @property
+    def gathered(self) -> Bins:
+        """The bins."""
+        return self.bins
 
     @cached_property
     def _for_compiled(self) -> tuple[tuple[Any, ...], float, float]:
@@ -229,11 +214,6 @@ class BinnedRows(SortedRows):
 
     def log_spread_above(self, end: float, unit: float) -> float:
         """Return the logarithm of the evidence that the variance exceeds unit², from rows above `end`."""
-        functions = _numba.compiled(_SECONDS)
-        if functions is not None and not self.adaptive:
-            given = (self._for_compiled[0], self._without_largest)
-            found: float = functions.spread_of_bins(*given, end, unit, STAKES, math.inf)
-            return found
         return log_spread_of_bins(self, end, unit)
 
     @cached_property

@@ -16,7 +16,7 @@ from outvote import _numba
 from outvote.assumptions import Bounded
 from outvote.votes.evidence.ends import first_step
 from outvote.votes.evidence.factors import Factor
-from outvote.votes.evidence.interval import CELL, FROM_BELOW, EvidenceInterval, scale_of
+from outvote.votes.evidence.interval import CELL, EvidenceInterval, scale_of
 from outvote.votes.evidence.joint import Joint
 from outvote.votes.evidence.proportion import Tally
 from outvote.votes.evidence.rows import SortedRows, log_sum
@@ -31,6 +31,8 @@ from outvote.votes.terms import Terms
 _STARTS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 #: No more cells of scales than this are looked at.
 _MOST_CELLS = 400
+#: Share of the evidence on the spread in that on a mean whose scale is not declared.
+_FROM_BELOW = 0.04
 #: Weights of the evidence on one mean alone, on either side, and on each scale, beside that on a difference.
 _ALONE, _SPREAD = 0.05, 0.02
 #: Logarithms of e-values that are tried for what is left of one mean.
@@ -85,10 +87,10 @@ def _least_of_cells(rows: SortedRows, factors: Sequence[Factor], bound: float, s
     found, spread = math.inf, -math.inf
     for k in range(top, top - _MOST_CELLS, -1):
         scaled = [factor.at_scale(CELL ** (k - 0.5), min(CELL**k, sd)) for factor in factors]
-        spread = math.log(FROM_BELOW) + rows.log_spread_above(bound, CELL**k)
+        spread = math.log(_FROM_BELOW) + rows.log_spread_above(bound, CELL**k)
         if spread >= found:
             return found  # so it is in all lower cells: the smaller the scale, the larger the spread
-        mean = math.log1p(-FROM_BELOW) + _least(rows, scaled, bound, price)
+        mean = math.log1p(-_FROM_BELOW) + _least(rows, scaled, bound, price)
         found = min(found, log_sum([mean, spread]))
     return min(found, spread)
 

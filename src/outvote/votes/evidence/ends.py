@@ -19,7 +19,7 @@ APART = 2.0**-40
 #: What compiled functions take of this.
 PRECISIONS = (ROUGHLY, PRECISION, APART)
 #: Ends farther from the middle of the rows than this many first steps, or this far, are infinite.
-_FARTHEST, _LARGEST = 1e30, sys.float_info.max / 4
+_FARTHEST, _LARGEST = 1e6, sys.float_info.max / 4
 
 
 def lower_end(rows: SortedRows, factors: Sequence[Factor], price: float) -> tuple[float, float]:

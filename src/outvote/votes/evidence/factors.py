@@ -27,6 +27,9 @@ _MAIN = (1.1, 1.6)
 _DEPTHS, _SHARE = (4.5, 1.8), 0.3
 #: A depth that forgives an sd declared too small.
 _STURDY_DEPTH = 9.0
+#: Where the sd is read off the rows: the price that stakes are for, the weight of the deepest factor, and the depth of
+#: the shallowest.
+PREMISE_PRICE, OF_DEEPEST, SHALLOWEST = math.log(40), 0.8, 6.0
 #: Depths against an adversary who saw the rows: a deep bet would cost too much for each row that was replaced.
 _ADAPTIVE_DEPTHS = (20.0, 9.0, 4.0, 1.8, 0.9)
 #: Products of this many factors neither overflow nor vanish, unless rows are far out.
@@ -260,6 +263,26 @@ def _variance_factors(n_rows: float, price: float, adaptive: bool) -> tuple[Vari
     each = 1 / (len(depths) + 1) if adaptive else _SHARE / len(depths)
     others = [VarianceFactor(min(unit, 1.8 / depth), depth, each) for depth in depths]
     return (replace(main, weight=1 - each * len(depths)), *others)
+
+
+@lru_cache(maxsize=1024)
+def premise_factors(n_rows: float, *, adaptive: bool) -> tuple[VarianceFactor, ...]:
+    """Return the factors for rows whose sd is read off them, in units of it; the first is the deepest.
+
+    They are the same at every confidence, so that intervals are nested in it: those for a price of log 40, that of one
+    side at 95 %. The depths of the others fall to a third each, down to six sds: what lies nearer
+    moves a mean little.
+    """
+    unit = math.sqrt(2 * PREMISE_PRICE / n_rows)
+    if adaptive:
+        return _variance_factors(n_rows, PREMISE_PRICE, adaptive)
+    depths = [_MAIN[1] / unit]
+    while depths[-1] > 1.3 * SHALLOWEST:
+        depths.append(max(depths[-1] / 3, SHALLOWEST))
+    weights = [OF_DEEPEST, *[(1 - OF_DEEPEST) / (len(depths) - 1)] * (len(depths) - 1)] if len(depths) > 1 else [1.0]
+    stakes = [_MAIN[0] * unit, *[unit] * (len(depths) - 1)]
+    parts = zip(stakes, depths, weights, strict=True)
+    return tuple(VarianceFactor(min(stake, 1.8 / depth), depth, weight) for stake, depth, weight in parts)
 
 
 def sturdy_factors(n_rows: float, price: float) -> list[VarianceFactor]:

@@ -28,9 +28,6 @@ BINS, FEWEST_BINS, MOST_BINS = 4096, 1024, 1 << 20
 _DOUBLINGS = 32
 #: Rows that the centre and the unit are read off.
 PILOT_ROWS = 1024
-#: Quantiles of the pilot whose distance, doubled, is the unit: the first that differ. Up to two fifths of the pilot may
-#: be anything.
-_RANGES = ((0.4, 0.6), (0.25, 0.75), (0.1, 0.9), (0.01, 0.99), (0.0, 1.0))
 #: Rows that differ by less than this share of their size are taken to be equal.
 _ROUNDING = 2.0**-40
 #: Units are powers of two between these.
@@ -81,21 +78,14 @@ class Grid(NamedTuple):
 
     @classmethod
     def of(cls, pilot: Floats, number: int = BINS) -> Self:
-        """Choose centre and unit by finite rows: their median, and the range of a fifth of them around it, doubled.
-
-        Where that is nothing but rounding, wider ranges are taken.
-        """
-        rows = np.sort(pilot)
-        last = len(rows) - 1
-        if last < 0:
+        """Choose centre and unit by finite rows: their median, and how far most of those that differ lie from it."""
+        if not len(pilot):
             return cls(0.0, 1.0, number)
-        centre = float(rows[last // 2])
-        for lower, upper in _RANGES:
-            low, high = float(rows[math.floor(lower * last)]), float(rows[math.ceil(upper * last)])
-            half = high / 2 - low / 2
-            if half > _ROUNDING * max(abs(low), abs(high)):
-                return cls(centre, _power_of_two(4 * min(half, 1e300)), number)
-        return cls(centre, _power_of_two(abs(centre) / 1024 or 1.0), number)
+        centre = float(np.partition(pilot, (len(pilot) - 1) // 2)[(len(pilot) - 1) // 2])
+        gaps = np.abs(np.clip(pilot, -1e300, 1e300) / 2 - min(max(centre, -1e300), 1e300) / 2)
+        gaps = gaps[gaps > _ROUNDING * abs(centre)]
+        size = 3 * float(np.median(gaps)) if len(gaps) else abs(centre) / 1024 or 1.0
+        return cls(centre, _power_of_two(size), number)
 
     @property
     def per_doubling(self) -> int:

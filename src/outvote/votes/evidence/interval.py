@@ -6,35 +6,37 @@ Prices are logarithms: a side that may be wrong with probability α rules a mean
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from outvote.assumptions import Assumption, Bounded, BoundedRatio, FiniteKurtosis
 from outvote.votes.ballots import Ballot, ballot
-from outvote.votes.evidence.binned import BinnedRows
 from outvote.votes.evidence.bounded import bounded_end, bounded_ratio_end
-from outvote.votes.evidence.ends import APART, PRECISION, PRECISIONS, end_in_cell, first_step, lower_end
+from outvote.votes.evidence.ends import APART, PRECISION, end_in_cell, first_step, lower_end
 from outvote.votes.evidence.factors import (
     Factor,
+    Floats,
     VarianceFactor,
     factors_for,
     kurtosis_factors,
+    premise_factors,
     sturdy_factors,
     variance_factors,
 )
+from outvote.votes.evidence.premise import GAP, LOG_DELTA, OF_END, OF_SPREAD, Premises
 from outvote.votes.evidence.ratio import RatioRows
-from outvote.votes.evidence.rows import SortedRows
+from outvote.votes.evidence.rows import SeveralRows, SortedRows, atoms_of
 from outvote.votes.evidence.scale import Pairs, log_spread_of, sigma_upper, upper_is_possible
 from outvote.votes.roots import down_to_grid, grid_step, times_power_of_two
 from outvote.votes.terms import Terms
 
 #: Share of δ that the soft or clipped vote has: no interval is wider than theirs at this share.
 PROMISE = 0.1
-#: Share of δ for a lower bound on a scale that is not declared.
-FROM_BELOW = 0.04
-#: Shares of δ for an upper bound on it by the kurtosis: the second where the first can bound nothing.
+#: Shares of δ for an upper bound on a scale by the kurtosis: the second where the first can bound nothing.
 _FROM_ABOVE = (0.16, 0.46)
 #: Ratio of the ends of a cell of scales: three cells double it, so that doubled rows give doubled intervals.
 CELL = 2 ** (1 / 3)
@@ -183,41 +185,57 @@ def promised_radius(n_rows: int, n_corrupt: int, assume: Assumption, terms: Term
 
 
 def premise_interval(
-    rows: SortedRows,
-    sd: float,
-    terms: Terms,
-    *,
-    ends_only: bool = False,
-    factors: Sequence[Factor] | None = None,
+    rows: SortedRows, sd: float, terms: Terms, *, factors: Sequence[VarianceFactor] | None = None
 ) -> EvidenceInterval:
     """Return the interval that holds if the clean rows' sd is at most `sd`, whatever rule chose that number.
 
-    The probability that the clean rows' sd is at most `sd` and their mean outside is at most δ. With `ends_only` a
-    one-sided interval has no estimate. Factors are in units of sd; by default they are those for so many rows.
+    The probability that the clean rows' sd is at most `sd` and their mean outside is at most δ. Factors are in units of
+    sd; by default they are those for so many rows.
     """
-    if factors is None:
-        factors = variance_factors(rows.n_rows, terms.price, adaptive=rows.adaptive)
-        factors = factors if rows.adaptive else [replace(factors[0], weight=1.0)]
-        if terms.alternative == "two-sided" and isinstance(rows, BinnedRows) and not rows.adaptive:
-            at_once = premise_levels(rows, [rows.n_corrupt], [sd], terms)[0]
-            if at_once is not None:
-                return at_once
-    found = _cells_interval(rows, sd, factors, terms, 1 - FROM_BELOW)
-    if terms.alternative == "two-sided" or ends_only:
-        return found
-    both = premise_interval(rows, sd, terms.two_sided)
-    return replace(found, estimate=both.estimate)
+    if isinstance(rows, RatioRows):
+        known = premise_factors(rows.n_rows, adaptive=rows.adaptive) if factors is None else factors
+        return _cells_interval(rows, sd, known, terms, 2 * OF_END)
+    if rows.n_values <= rows.droppable:
+        return EvidenceInterval(-math.inf, math.inf, math.nan)
+    sets = Premises(rows.atoms, [rows.n_rows], [sd], adaptive=rows.adaptive, factors=factors)
+    return _between(*sets.interval([sd], terms.of_both), terms)[0]
 
 
-def premise_levels(
-    rows: BinnedRows, counts: Sequence[int], sds: Sequence[float], terms: Terms
-) -> list[EvidenceInterval | None]:
-    """Return what `premise_interval` does for several numbers of corrupt rows, each with its sd; None if not here."""
-    main = variance_factors(rows.n_rows, terms.price, adaptive=False)[0]
-    ends = rows.compiled_ends(counts, sds, main, _prices(terms, 1 - FROM_BELOW), PRECISIONS)
-    pairs = zip(ends.tolist(), sds, strict=True)
-    found = [EvidenceInterval(low, high, low / 2 + high / 2, sd) for (low, high), sd in pairs]
-    return [None if math.isnan(one.high - one.low) else one for one in found]
+def believed_premises(
+    rows: Sequence[SortedRows], sds: Sequence[float], terms: Terms
+) -> list[tuple[float, EvidenceInterval]]:
+    """Return for each set of rows an sd, doubled as long as they contradict it, and the interval of that premise."""
+    found: list[Any] = [None] * len(rows)
+    together: dict[Any, list[int]] = {}
+    for i, one in enumerate(rows):
+        if isinstance(one, RatioRows):
+            found[i] = _believed_ratio(one, sds[i], terms)
+        else:
+            together.setdefault(i if isinstance(one, SeveralRows) else one.gathered is None, []).append(i)
+    for some in together.values():
+        part = [rows[i] for i in some]
+        atoms = part[0].atoms if len(part) == 1 else [atoms_of(part)]
+        sets = Premises(atoms, [one.n_rows for one in part], [sds[i] for i in some], adaptive=part[0].adaptive)
+        believed = sets.believed()
+        for i, *of_one in zip(
+            some, believed.tolist(), _between(*sets.interval(believed, terms.of_both), terms), strict=True
+        ):
+            found[i] = tuple(of_one)
+    return found
+
+
+def _believed_ratio(rows: RatioRows, sd: float, terms: Terms) -> tuple[float, EvidenceInterval]:
+    both = replace(terms.two_sided, log_delta=LOG_DELTA)
+    while premise_interval(rows, sd, both).empty and sd < sys.float_info.max / 2:
+        sd *= 2
+    return sd, premise_interval(rows, sd, terms)
+
+
+def _between(low: Floats, high: Floats, terms: Terms) -> list[EvidenceInterval]:
+    """Return the intervals between some ends, as far as these are asked for."""
+    low = low if terms.alternative != "less" else np.full(len(low), -math.inf)
+    high = high if terms.alternative != "greater" else np.full(len(high), math.inf)
+    return [EvidenceInterval.between(*ends) for ends in zip(low.tolist(), high.tolist(), strict=True)]
 
 
 def free_interval(rows: SortedRows, pairs: Pairs, assume: FiniteKurtosis, terms: Terms) -> EvidenceInterval:
@@ -229,7 +247,7 @@ def free_interval(rows: SortedRows, pairs: Pairs, assume: FiniteKurtosis, terms:
         return EvidenceInterval(-math.inf, math.inf, math.nan, sd)
     main = replace(variance_factors(rows.n_rows, terms.price, adaptive=False)[0], weight=0.3)
     factors = [*kurtosis_factors(rows.n_rows, terms.price, assume.kurtosis), main]
-    found = _cells_interval(rows, sd, factors, terms, 1 - FROM_BELOW - share)
+    found = _cells_interval(rows, sd, factors, terms, 1 - 2 * OF_SPREAD - share)
     if terms.alternative == "two-sided":
         return found
     both = free_interval(rows, pairs, assume, terms.two_sided)
@@ -250,11 +268,7 @@ def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Te
     Scales come in fixed cells; the clean rows' sd lies in one of them, and for that one the factors were fixed
     beforehand. Cells far below `sd` are ruled out by the spread of the rows.
     """
-    price, spread_price = _prices(terms, share)
-    if len(factors) == 1 and type(factors[0]) is VarianceFactor:
-        end = rows.compiled_end(factors[0], sd, (price, spread_price), PRECISIONS)
-        if not math.isnan(end):
-            return end
+    price, spread_price = terms.price - math.log(share), terms.price - math.log(2 * OF_SPREAD)
     exponent = max(math.frexp(sd)[1], -1000)  # whose power of two is a float
     rows, sd = rows.scaled(2.0**-exponent), math.ldexp(sd, -exponent)
     top = math.ceil(math.log(sd) / math.log(CELL) + 1e-9)  # rounded up: a cell too high is safe
@@ -267,7 +281,7 @@ def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Te
         return end
     # At least one row that is not dropped must lie above the end, or its spread rules out no cell.
     first = first_step(rows, cell(top), price)
-    gap = max(first, abs(rows.largest_kept) * APART)
+    gap = max(GAP * sd / rows.slope, abs(rows.largest_kept) * APART)
     end = min(end, down_to_grid(rows.largest_kept - gap, grid_step(PRECISION * first)))
     if end == -math.inf:
         return end
@@ -276,11 +290,6 @@ def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Te
         if end == -math.inf:
             return end
     return times_power_of_two(end, exponent)
-
-
-def _prices(terms: Terms, share: float) -> tuple[float, float]:
-    """Return the price of an end, which has a share of δ, and that of a cell of scales."""
-    return terms.price - math.log(share), -terms.log_delta - math.log(FROM_BELOW)
 
 
 def _lowest_cell(rows: SortedRows, end: float, top: int, price: float) -> int:
@@ -303,7 +312,7 @@ def _lowest_cell(rows: SortedRows, end: float, top: int, price: float) -> int:
 def contradicts(rows: SortedRows, found: EvidenceInterval, sd: float, log_delta: float) -> bool:
     """Return whether the rows spread too much for an sd, whichever mean in the interval is right."""
     parts = rows.squares_outside(found.low, found.high, sd)
-    return log_spread_of(parts, rows.n_corrupt, adaptive=rows.adaptive) >= -log_delta - math.log(FROM_BELOW)
+    return log_spread_of(parts, rows.n_corrupt, adaptive=rows.adaptive) >= -log_delta - math.log(2 * OF_SPREAD)
 
 
 def scale_of(assume: Assumption) -> float:

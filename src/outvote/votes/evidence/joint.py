@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from outvote.votes.evidence.ends import PRECISION, first_step, moved_up, search_end
-from outvote.votes.evidence.factors import Floats, VarianceFactor
+from outvote.votes.evidence.factors import OF_DEEPEST, PREMISE_PRICE, SHALLOWEST, Floats, VarianceFactor
 from outvote.votes.evidence.rows import LogParts, PartsAtMeans, SortedRows, surely
 
 #: Pairs of factors: stake in units of Λ/n, λτ, weight. The first is the main one.
@@ -37,23 +37,33 @@ Pair = tuple[VarianceFactor, VarianceFactor]
 
 
 def pairs_of_factors(
-    sizes: Sequence[float], sds: Sequence[float], price: float, *, main_only: bool, ratio: float = 1.0
+    sizes: Sequence[float], sds: Sequence[float], price: float, *, read: bool, ratio: float = 1.0
 ) -> list[Pair]:
-    """Return pairs of factors for a and b, whose sds are at most `sds`.
+    """Return pairs of factors for a and b, whose sds are at most `sds`; if one was `read` off rows, deeper ones.
 
     Stakes are such that n_a·λ_a = ratio·n_b·λ_b: then evidence on "mean(b) is about `ratio` times mean(a)" hardly
     depends on mean(a).
     """
     slopes = (ratio, 1.0)
-    parts = zip(slopes, sds, sizes, strict=True)
-    stake = math.sqrt(2 * price) / math.hypot(*(slope * sd / math.sqrt(n) for slope, sd, n in parts))
+    parts = list(zip(slopes, sds, sizes, strict=True))
+    spread = math.hypot(*(slope * sd / math.sqrt(n) for slope, sd, n in parts))
+    stake = math.sqrt(2 * (PREMISE_PRICE if read else price)) / spread
+    kinds, shallowest = [(share, product / share, weight) for share, product, weight in _PAIRS], _SHALLOWEST
+    if read:  # depths fall to a third each, as for one sample
+        (main, deepest, _), shallowest = kinds[0], SHALLOWEST
+        most = max(
+            (deepest * n / (stake * slope * sd) for slope, sd, n in parts if stake * slope * sd > 0), default=0.0
+        )
+        more = max(math.ceil(math.log(min(most, 1e30) / (1.3 * shallowest), 3)), 0) if most > 0 else 0
+        kinds = [(main, deepest, OF_DEEPEST if more else 1.0)]
+        kinds += [(1.0, deepest / 3**i, (1 - OF_DEEPEST) / more) for i in range(1, more + 1)]
     found = []
-    for share, product, weight in _PAIRS[:1] if main_only else _PAIRS:
+    for share, product, weight in kinds:
         pair = []
-        for slope, n, sd in zip(slopes, sizes, sds, strict=True):
+        for slope, sd, n in parts:
             rate = share * stake * slope / n
-            depth = max(product / rate, _SHALLOWEST * sd)
-            pair.append(VarianceFactor(min(rate, _MOST_STAKED / depth), depth, 1.0 if main_only else weight, sd))
+            depth = max(product * share / rate, shallowest * sd)
+            pair.append(VarianceFactor(min(rate, _MOST_STAKED / depth), depth, weight, sd))
         found.append((pair[0], pair[1]))
     return found
 

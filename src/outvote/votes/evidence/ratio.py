@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from outvote.votes.evidence.bins import least_sum_of_kinds, two_kinds
 from outvote.votes.evidence.factors import Factor, Floats
 from outvote.votes.evidence.grid import Grid, index_in, pilot_of
+from outvote.votes.evidence.premise import Read
 from outvote.votes.evidence.rows import LogParts, SortedRows, least_sum
 from outvote.votes.evidence.scale import log_spread_of
 
@@ -327,12 +328,6 @@ class RatioRows(SortedRows):
         """Return None: there is no compiled function."""
         return None
 
-    def compiled_end(
-        self, main: Factor, sd: float, prices: tuple[float, float], precision: tuple[float, float, float]
-    ) -> float:
-        """Return NaN: there is no compiled function."""
-        return math.nan
-
     def log_parts(self, factor: Factor, low: float, high: float, window: tuple[float, float] | None = None) -> LogParts:
         """Return the sum of the logarithms of the factors that are never dropped, and the logarithms of the others.
 
@@ -426,6 +421,21 @@ class RatioRows(SortedRows):
     @cached_property
     def _central(self) -> tuple[float, float]:
         return self.cells.central(min(self.droppable, self.n_values - 1), self.cells.middle)
+
+    def read(self, *, screened: bool = True) -> Read:
+        """Read an sd off the gaps at about the ratio of the means, and that of the rows that are not gross."""
+        cells, ratio = self.cells, self._central[0]
+        gaps = cells.gaps(ratio)
+        order = np.argsort(gaps, kind="stable")
+        middle = gaps[order[np.searchsorted(np.cumsum(cells.count[order]), self.n_values / 2)]]
+        within = np.nan_to_num(cells.squares(ratio), posinf=0.0)
+        found = Read.of_points(
+            gaps[None], cells.count[None], np.array([middle]), np.array([self.droppable]), within, screened=screened
+        )
+        rest = (gaps > found.lower) & (gaps < found.upper)
+        below = _weighted_sum(cells.count * rest, cells.slope)
+        share = found.point / (below / float((cells.count * rest).sum())) if below > 0 else np.zeros(1)
+        return found._replace(point=ratio + share)
 
     def central_sd(self) -> float:
         """Return the sd of the gaps nearest the middle, without as many of the farthest as may be dropped."""

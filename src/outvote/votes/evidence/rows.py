@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outvote import _numba
-from outvote.votes.evidence.bins import least_sum_of_kinds
+from outvote.votes.evidence.bins import Bins, least_sum_of_kinds
 from outvote.votes.evidence.factors import Factor, Floats, VarianceFactor, sum_of_logs
-from outvote.votes.evidence.scale import STAKES, central_sd, central_window, log_spread_of
+from outvote.votes.evidence.kernel import Atoms
+from outvote.votes.evidence.premise import Read
+from outvote.votes.evidence.scale import central_sd, central_window, log_spread_of, median_of_sorted
 
+#: From so many rows on those that are nearly equal are gathered.
+GATHERED = 1024
 #: Seconds that numpy takes for a product, and for each row of it.
 _SECONDS, _SECONDS_A_ROW = 3e-5, 1e-9
-
-
-_NOTHING, _NO_LIMITS = np.empty(0), (0.0, 0.0, 0.0)
-_NO_BINS = (*[_NOTHING] * 6, 0, 0, 0.0, np.empty((0, 4)))
 
 
 class LogParts(NamedTuple):
@@ -148,6 +148,11 @@ class SortedRows:
         return self._values
 
     @property
+    def first_set(self) -> SortedRows:
+        """The rows, or the first of several ways to take them."""
+        return self
+
+    @property
     def has_values(self) -> bool:
         """Whether the rows themselves are there."""
         return True
@@ -171,6 +176,11 @@ class SortedRows:
     def smallest_dropped(self) -> float:
         """A number that none of the largest rows, as many as may be dropped, is below; there must be some."""
         return float(self.values[-self.droppable])
+
+    @property
+    def n_unknown(self) -> int:
+        """Of how many rows nothing is known but a number that they are beyond."""
+        return 0
 
     @property
     def n_rows(self) -> int:
@@ -247,27 +257,6 @@ class SortedRows:
             return None
         return partial(functions.product_of_rows, self.values, self.droppable, factor.rate, factor.depth, factor.norm)
 
-    def compiled_end(
-        self, main: Factor, sd: float, prices: tuple[float, float], precision: tuple[float, float, float]
-    ) -> float:
-        """Return the end for every scale up to `sd` by a compiled function; NaN if there is none, or it cannot tell.
-
-        The factor is that for an sd of 1; prices are those of an end and of a cell of scales.
-        """
-        functions = _numba.compiled(10 * (_SECONDS + _SECONDS_A_ROW * self.n_values))
-        if functions is None or self.adaptive or not 1e-150 < sd < 1e150 or self.n_values <= self.droppable:
-            return math.nan
-        numbers = (float(self.n_rows), float(self.n_values), self.middle, self.largest_kept)
-        found: float = functions.cells_end(
-            self._for_ends, (main.rate, main.depth), sd, prices, numbers, precision, STAKES
-        )
-        return found
-
-    @property
-    def _for_ends(self) -> tuple[Any, ...]:
-        """What the compiled function takes of the rows."""
-        return True, self.values, self.droppable, _NO_BINS, _NOTHING, _NO_LIMITS, rounding(self.n_rows)
-
     def parts_at(self, factor: Factor, means: Floats) -> PartsAtMeans | None:
         """Return what `log_parts` does for each of several means by a compiled function; None if there is none."""
         return None
@@ -318,12 +307,6 @@ class SortedRows:
 
     def log_spread_above(self, end: float, unit: float) -> float:
         """Return the logarithm of the evidence that the variance exceeds unit², from rows above `end`."""
-        functions = _numba.compiled(_SECONDS + 4 * _SECONDS_A_ROW * len(self.values))
-        if functions is not None and not self.adaptive:
-            most = max(len(self.values) - self.droppable, int(np.searchsorted(self.values, end + unit)))
-            found: float = functions.spread_of_rows(self.values[:most], end, unit, STAKES, math.inf)
-            if not math.isnan(found):
-                return found
         return log_spread_of(self.squares_above(end, unit), self.n_corrupt, adaptive=self.adaptive)
 
     def n_below(self, mean: float, depth: float) -> int:
@@ -344,6 +327,27 @@ class SortedRows:
         gone = np.sort(found[0])
         most = max(len(gone) - self.droppable, int(np.searchsorted(gone, 1.0)))
         return [(gone[:most], 1), (found[1], 1)]
+
+    def read(self, *, screened: bool = True) -> Read:
+        """Read an sd and a point off the rows, of which there are some; unless they are `screened` no row is gross."""
+        if self.gathered is not None:
+            middle = median_of_sorted(self.values)
+            equal = np.diff(np.searchsorted(self.values, [middle, np.nextafter(middle, np.inf)]))
+            found = Read.of_bins(self.gathered, self.droppable, middle, screened=screened)
+            return found._replace(n_other=self.n_values - equal.astype(np.float64))
+        return Read.of_rows(self.values[None], self.n_values, self.droppable, screened=screened)
+
+    @property
+    def atoms(self) -> list[Atoms]:
+        """The rows for the kernel, in both directions; several ways to take them have their evidence averaged."""
+        return [atoms_of([self])]
+
+    @cached_property
+    def gathered(self) -> Bins | None:
+        """The rows in bins of those that are nearly equal, if they are many and few of them may be dropped."""
+        if self.n_values < GATHERED or 8 * self.droppable > self.n_values:
+            return None
+        return Bins.of_sorted(self.values, self.droppable)
 
     def central_sd(self) -> float:
         """Return the sd of the rows nearest the median, without as many of the farthest as may be dropped."""
@@ -391,7 +395,7 @@ class SeveralRows(SortedRows):
         self._members, self._first = members, first
         self.squares_above, self.squares_outside = first.squares_above, first.squares_outside  # type: ignore[method-assign]
         self.central_sd, self.central_mean = first.central_sd, first.central_mean  # type: ignore[method-assign]
-        self.n_below = first.n_below  # type: ignore[method-assign]
+        self.n_below, self.read = first.n_below, first.read  # type: ignore[method-assign]
         self.log_spread_above = first.log_spread_above  # type: ignore[method-assign]
 
     @property
@@ -403,6 +407,16 @@ class SeveralRows(SortedRows):
     def n_values(self) -> int:
         """How many rows of the first set may be clean."""
         return self._first.n_values
+
+    @property
+    def first_set(self) -> SortedRows:
+        """The first set."""
+        return self._first
+
+    @property
+    def atoms(self) -> list[Atoms]:
+        """All sets, whose evidence is averaged."""
+        return [atoms for one in self._members for atoms in one.atoms]
 
     @property
     def smallest(self) -> float:
@@ -436,12 +450,6 @@ class SeveralRows(SortedRows):
         """Return the rows with another number of them that may be corrupt."""
         return SeveralRows([one.allowing(n_corrupt) for one in self._members])
 
-    def compiled_end(
-        self, main: Factor, sd: float, prices: tuple[float, float], precision: tuple[float, float, float]
-    ) -> float:
-        """Return NaN: there is no compiled function."""
-        return math.nan
-
     def excess_over(self, factors: Sequence[Factor], price: float) -> Callable[[float, float], float]:
         """Return what gives `log_evidence` less a price, for means from one number to another."""
 
@@ -454,6 +462,19 @@ class SeveralRows(SortedRows):
         """Return the logarithm of the mean of their evidence."""
         logs = [one.log_evidence(factors, low, high) for one in self._members]
         return log_sum([one - math.log(len(logs)) for one in logs])
+
+
+def atoms_of(rows: Sequence[SortedRows]) -> Atoms:
+    """Return several sets of rows, all gathered in bins or none, as one."""
+    dropped, paid = [one.droppable for one in rows], [one.n_corrupt * one.adaptive for one in rows]
+    bins = [one.gathered for one in rows if one.gathered is not None]
+    if bins:
+        return Atoms.of_bins(bins, dropped, paid)
+    sizes = np.array([one.n_values for one in rows])
+    table = np.zeros((len(rows), sizes.max()))
+    for line, one in zip(table, rows, strict=True):
+        line[: one.n_values] = one.values
+    return Atoms.of_rows(table, sizes, dropped, paid)
 
 
 def log_sum(logs: Sequence[float]) -> float:

@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from outvote.assumptions import Assumption, Bounded
 from outvote.votes.evidence.bounded import bounded_end
-from outvote.votes.evidence.factors import Factor, Floats, factors_for, variance_factors
+from outvote.votes.evidence.factors import Factor, Floats, factors_for, premise_factors
 from outvote.votes.evidence.interval import EvidenceInterval, both_ends, premise_interval, scale_of, scaled_end
 from outvote.votes.evidence.proportion import Tally
 from outvote.votes.evidence.rows import SortedRows, log_sum
@@ -67,14 +68,13 @@ def size_weights() -> tuple[Floats, Floats]:
 
 def running_factors(
     assume: Assumption | None, progress: float, n_plan: float, price: float, *, adaptive: bool
-) -> list[Factor]:
-    """Return the factors that count at a look, in units of sd; without an assumption the sturdiest ones alone."""
-    found: list[Factor] = []
+) -> list[Any]:
+    """Return the factors that count at a look, in units of sd; without an assumption those of a premise."""
+    found: list[Any] = []
     for multiple, weight in sizes_near(progress):
         size = max(n_plan * multiple, 1.0)
         if assume is None:
-            some: Sequence[Factor] = variance_factors(size, price, adaptive=adaptive)
-            some = some if adaptive else [replace(some[0], weight=1.0)]
+            some: Sequence[Factor] = premise_factors(size, adaptive=adaptive)
         else:
             some = factors_for(assume, size, price, adaptive=adaptive)
         found += [replace(one, weight=one.weight * weight) for one in some]
@@ -122,7 +122,7 @@ def running_interval(
         return both_ends(rows, terms, lambda side, sign: _bounded_end(side, assume.scaled(sign), price, stakes))
     factors = running_factors(assume, progress, n_plan, stake_price, adaptive=rows.adaptive)
     if assume is None:
-        return premise_interval(rows, sd, terms, ends_only=True, factors=factors)
+        return premise_interval(rows, sd, terms, factors=factors)
     return both_ends(rows, terms, lambda side, sign: scaled_end(side, factors, price, scale_of(assume)))
 
 

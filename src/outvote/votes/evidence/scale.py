@@ -264,14 +264,3 @@ def sum_in_lanes(values: Floats) -> float:
     lanes = np.add.reduce(values[:whole].reshape(-1, _LANES), axis=0)
     lanes[: len(values) - whole] += values[whole:]
     return float(np.add.accumulate(lanes)[-1])
-
-
-def premise_factor(share: float) -> float:
-    """Return how many times the sd of the central rows the premise is, for a share of corrupt rows.
-
-    Examples
-    --------
-    >>> premise_factor(0.0), premise_factor(0.01)
-    (1.5, 2.0)
-    """
-    return 1.5 + 0.5 * min(max(share - 0.003, 0.0) / 0.007, 1.0)

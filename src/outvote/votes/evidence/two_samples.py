@@ -32,7 +32,7 @@ _OF_A, _OF_B, _FROM_BELOW = 0.1, 0.05, 0.02
 #: Ends of cells of means, in sds of the central rows from their mean, for bounds on an sd from below.
 _MEANS = (-0.5, -0.1, 0.1, 0.5)
 #: No more scales of one sample than this are tried.
-_MOST_CELLS = 12
+_MOST_CELLS = 40
 #: Ratios come in cells whose ends have this ratio.
 _RATIO_CELL = 2 ** (1 / 8)
 #: How finely corrupt rows are split between samples that are weighed apart.
@@ -57,6 +57,8 @@ class Sample:
         Pairs of its rows, if only their kurtosis is declared.
     n_plan : float or None
         How many rows are planned, if evidence must hold at every look; the factors are then fixed by it.
+    seen : float
+        The mean that was read off the rows with the sd; NaN if none was.
     """
 
     rows: SortedRows
@@ -64,6 +66,7 @@ class Sample:
     sd: float
     pairs: Pairs | None = None
     n_plan: float | None = None
+    seen: float = math.nan
 
     @property
     def size(self) -> float:
@@ -82,7 +85,8 @@ class Sample:
         if self.n_plan is not None:
             return running_interval(self.rows, self.assume, self.sd, terms, self.n_plan)
         if self.assume is None:
-            return premise_interval(self.rows, self.sd, terms, ends_only=True)
+            found = premise_interval(self.rows, self.sd, terms)
+            return EvidenceInterval.around(found.low, found.high, self.seen) if not found.empty else found
         if isinstance(self.rows, Tally):
             return proportion_interval(self.rows, terms)
         if isinstance(self.assume, BoundedRatio):
@@ -145,7 +149,7 @@ def difference_interval(
     if own.empty:
         return EvidenceInterval(math.inf, -math.inf, math.nan)
     if relative and own.high < 0:
-        a, b = (replace(one, rows=one.rows.mirrored) for one in (a, b))
+        a, b = (replace(one, rows=one.rows.mirrored, seen=-one.seen) for one in (a, b))
         own = EvidenceInterval.between(-own.high, -own.low)
     scales = scales_of(a, b, -terms.log_delta - math.log(_FROM_BELOW))
     if scales is None or (relative and not own.low > 0):
@@ -310,8 +314,8 @@ class _Scales:
         Numbers of rows, or those planned.
     units, tops : tuple of float
         What stakes are measured in, and what the sds are at most.
-    main_only : bool
-        Whether there is one pair of factors only.
+    read : bool
+        Whether an sd was read off the rows.
     progress : float or None
         How many times the planned rows there are, if these fix the factors.
     """
@@ -319,7 +323,7 @@ class _Scales:
     sizes: tuple[float, float]
     units: tuple[float, float]
     tops: tuple[float, float]
-    main_only: bool
+    read: bool
     progress: float | None = None
 
     @classmethod
@@ -344,7 +348,7 @@ class _Scales:
         found = []
         for multiple, weight in [(1.0, 1.0)] if self.progress is None else sizes_near(self.progress):
             sizes = [multiple * n for n in self.sizes]
-            for f, g in pairs_of_factors(sizes, self.units, price, main_only=self.main_only, ratio=ratio):
+            for f, g in pairs_of_factors(sizes, self.units, price, read=self.read, ratio=ratio):
                 pair = replace(f, sd=self.tops[0], weight=weight * f.weight), replace(g, sd=self.tops[1])
                 found.append(pair)
         return found
