@@ -4,14 +4,6 @@ Each has a numpy form elsewhere that gives the same numbers. With ``NUMBA_DISABL
 """
 
 from outvote._numba.bins import count_columns, count_in_bins
-from outvote._numba.evidence import (
-    least_of_both,
-    least_of_pieces,
-    parts_at_means,
-    parts_of_bins,
-    product_of_bins,
-    product_of_rows,
-)
 from outvote._numba.kernels import (
     aligned_wins,
     concordance_by_rank,
@@ -61,18 +53,12 @@ __all__ = [
     "hinge_slopes",
     "histograms",
     "leading_bits",
-    "least_of_both",
-    "least_of_pieces",
     "logistic_pairs",
     "logistic_pairs_of",
     "logistic_slopes",
     "metric_pairs",
     "metric_pulls",
     "narrow_scores",
-    "parts_at_means",
-    "parts_of_bins",
-    "product_of_bins",
-    "product_of_rows",
     "rows_by_group",
     "settle",
     "soft_lanes",

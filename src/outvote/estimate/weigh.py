@@ -323,7 +323,7 @@ class Weighed:
         sorted_rows = (one.rows if side > 0 else one.rows.mirrored).scaled(1 / one.sd)
         sorted_rows = sorted_rows.allowing(max(count, sorted_rows.n_found))
         at = side * centre / one.sd
-        best = max(factors, key=lambda each: math.log(each.weight) + sorted_rows.log_product(each, at, at))
+        best = max(factors, key=lambda each: sorted_rows.log_evidence([each], at, at))
         with np.errstate(over="ignore"):
             return best.logs(gaps / one.sd) - best.norm
 

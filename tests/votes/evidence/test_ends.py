@@ -10,8 +10,8 @@ from outvote import Bounded, FiniteKurtosis, FiniteVariance, SubGaussian
 from outvote.votes import Terms
 from outvote.votes.evidence import SortedRows, central_sd, declared_interval, premise_interval
 from outvote.votes.evidence.bounded import bounded_end, stakes_for
-from outvote.votes.evidence.ends import lower_end
 from outvote.votes.evidence.factors import factors_for
+from outvote.votes.evidence.interval import scaled_interval
 
 PRICE = math.log(40)
 
@@ -34,9 +34,9 @@ def samples():
 def test_every_mean_below_the_end_is_ruled_out(x, m, assume, adaptive):
     rows = SortedRows(np.sort(x), m, adaptive=adaptive)
     factors = factors_for(assume, len(x), PRICE, adaptive=adaptive)
-    end, start = lower_end(rows, factors, PRICE)
-    assert start <= end
+    end = scaled_interval(rows, factors, PRICE, 1.0, Terms(math.log(0.05))).low
     finite = min(end, float(x.max()) + 5)
+    start = finite - 8.0
     below = np.concatenate([np.linspace(start, finite, 400, endpoint=False), start - np.geomspace(1e-3, 1e9, 100)])
     assert min(rows.log_evidence(factors, mean, mean) for mean in below) >= PRICE - 1e-9
     if math.isfinite(end):
@@ -50,7 +50,7 @@ def test_the_set_that_is_left_need_not_be_an_interval():
     factors = factors_for(FiniteVariance(1.0), 6, PRICE, adaptive=False)
     ruled_out = [rows.log_evidence(factors, mean, mean) >= PRICE for mean in np.linspace(0, 30, 3000)]
     assert sum(np.diff(np.array(ruled_out).astype(int)) == -1) >= 1
-    end, _ = lower_end(rows, factors, PRICE)
+    end = scaled_interval(rows, factors, PRICE, 1.0, Terms(math.log(0.05))).low
     first = np.linspace(0, 30, 3000)[np.flatnonzero(~np.array(ruled_out))]
     assert math.isinf(end) if not len(first) else end <= first[0] + 1e-9
 

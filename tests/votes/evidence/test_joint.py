@@ -217,18 +217,6 @@ def test_pairs_bound_the_scales_from_below():
     assert difference_interval(far, far, TERMS).low == -math.inf  # too many scales to try
 
 
-@pytest.mark.parametrize("asked", [{}, {"counted": "each", "contamination": 2}, {"relative": True},
-                                   {"contamination": ov.Contamination(2, "adaptive")}])  # fmt: skip
-def test_tables_of_few_rows_give_what_row_by_row_evidence_does(asked, monkeypatch):
-    rng = np.random.default_rng(3)
-    a, b = rng.exponential(size=60) + 1, np.r_[rng.exponential(size=45) + 2, 1e200]
-    few = ov.difference(a, b, **asked).interval
-    monkeypatch.setattr("outvote.votes.evidence.joint._FEW_ROWS", 0)
-    each = ov.difference(a, b, **asked).interval
-    assert few == pytest.approx(each, rel=1e-12)
-    assert few.low > -math.inf
-
-
 def test_the_search_stops_when_nothing_is_ruled_out(monkeypatch):
     """The other scales have nothing to add; each took a hundred looks."""
     looks = []

@@ -11,16 +11,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outvote.votes.evidence import Grid
-from outvote.votes.evidence.kernel import Atoms, Excess, Factors, ends, log_products
+from outvote.votes.evidence.kernel import Atoms, Excess, Factors, ends, exponential, log_products, quartic
 
 numbers = st.floats(-30, 30) | st.sampled_from([0.0, 1.0, 1.0, -7.5, 14.0, 1e6, -1e300])
 rows_of = st.lists(numbers, min_size=1, max_size=7).map(lambda x: np.sort(np.array(x)))
-bets = st.tuples(st.floats(0.02, 0.6), st.floats(0.3, 20.0), st.floats(0.3, 3.0)).filter(lambda b: b[0] * b[1] < 1.9)
+#: λτ, τ, the scale, and what is known of the rows.
+bets = st.one_of(
+    st.tuples(st.floats(0.02, 1.9), st.floats(0.3, 20.0), st.floats(0.3, 3.0)),
+    st.tuples(st.floats(0.4, 1.25), st.floats(0.3, 20.0), st.floats(0.3, 3.0), st.just("kurtosis")),
+    st.tuples(st.floats(0.02, 0.95), st.floats(0.5, 6.0), st.floats(0.3, 3.0), st.just("sub-Gaussian")),
+).map(lambda bet: (bet[0] / bet[1], *bet[1:]))
 
 
-def log_factor(x, mean, rate, depth, sd):
-    """The logarithm of 1 + λ(y + y²/2τ), less that of what it is on average at most."""
+def log_factor(x, mean, rate, depth, sd, known="sd"):
+    """The logarithm of 1 + λh(y), less that of what it is on average at most."""
     y = x - mean
+    if known == "kurtosis":
+        most = math.log1p(rate * sd / 4 / depth**3)
+        if abs(y) > 1e70:
+            return 4 * math.log(abs(y)) + math.log(rate / 4 / depth**3) - most
+        return math.log1p(rate * (y + y**4 / 4 / depth**3)) - most
+    if known == "sub-Gaussian":
+        a = depth / sd**2
+        most = math.log1p(rate * math.exp(-depth * depth / 2 / sd**2) / a)
+        if -a * (y + depth) > 600:
+            return math.log(rate / a) - a * (y + depth) - most
+        return math.log1p(rate * (y + math.exp(-a * (y + depth)) / a)) - most
     if abs(y) > 1e150:
         return 2 * math.log(abs(y)) + math.log(rate / 2 / depth) - math.log1p(rate * sd * sd / 2 / depth)
     return math.log1p(rate * (y + y * y / (2 * depth))) - math.log1p(rate * sd * sd / 2 / depth)
@@ -34,7 +50,12 @@ def brute_force(x, mean, bet, k):
 
 
 def product_of(atoms, bet, lo, hi, side=0):
-    factors = Factors.variance(*(np.full((1, 1, 2), one) for one in (bet[0], bet[1], bet[2], 1.0)))
+    rate, depth, scale, known = (*bet, "sd")[:4]
+    if known == "sd":
+        factors = Factors.variance(*(np.full((1, 1, 2), one) for one in (rate, depth, scale, 1.0)))
+    else:
+        kind = {"kurtosis": Factors.kurtosis, "sub-Gaussian": Factors.sub_gaussian}[known]
+        factors = kind(rate, depth, scale, 1.0).each(lambda one: np.tile(one, 2))
     lo, hi = (None if end is None else np.array([end, end]) for end in (lo, hi))
     return float(log_products(atoms, factors, lo if lo is None or lo[0] != hi[0] else hi, hi)[0, 0, side])
 
@@ -93,7 +114,7 @@ def test_everything_below_an_end_is_ruled_out_and_little_more(adaptive):
         parts = (np.array(one)[:, None, None] for one in (rates, depths, (1.0, 1.0), weights))
         factors = Factors.variance(*(np.broadcast_to(one, (2, 1, 2)) for one in parts))
         atoms = Atoms.of_rows(x[None], len(x), k, k if adaptive else 0)
-        found, _ = ends(Excess([atoms], factors, np.full(2, price)))
+        found, _ = ends(Excess([atoms], [factors], np.full(2, price)))
         for side, end in zip((x, -x[::-1]), found, strict=True):
             for gap in np.r_[-1e-3, 1e-9, np.geomspace(1e-4, 300, 40)]:
                 logs = []
@@ -122,7 +143,7 @@ def test_sets_do_not_depend_on_those_beside_them():
         atoms = Atoms.of_rows(table[which][:, : sizes.max()], sizes, sizes // 20)
         rate, depth = 1.4 / np.sqrt(np.tile(sizes, 2)), 0.6 * np.sqrt(np.tile(sizes, 2))
         factors = Factors.variance(*(np.broadcast_to(one, (1, 1, 2 * len(which))) for one in (rate, depth, 2.0, 1.0)))
-        return ends(Excess([atoms], factors, np.full(2 * len(which), 3.7)))[0].reshape(2, -1)
+        return ends(Excess([atoms], [factors], np.full(2 * len(which), 3.7)))[0].reshape(2, -1)
 
     together = found(list(range(5)))
     for i in range(5):
@@ -146,3 +167,29 @@ def test_rows_beyond_the_first_bin_are_not_taken_to_be_at_its_end():
     bet = (1e-12, 5e11, 1e10)
     exact = product_of(Atoms.of_rows(x[None], 100, 0), bet, None, 0.0)
     assert product_of(Atoms.of_bins([grid.bins(grid.tallies(x))], 0), bet, None, 0.0) <= exact
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"), [(quartic, (0.5, 1.8, 4.5, 12.0)), (exponential, (1e-5, 0.006, 0.1, 1.0, 20.0))]
+)
+def test_bounds_of_shapes_are_bounds(kind, values):
+    s = np.linspace(-70, 80, 300_001)
+    for c in values:
+        shape = kind(c)
+        logs = np.log1p(shape.q(s))
+        second = shape.second(s, np.exp(-logs))
+        first, third = np.gradient(logs, s), np.gradient(second, s)
+        assert np.allclose(np.gradient(first, s)[2:-2], second[2:-2], atol=2e-3 * max(c, 1.0) ** 2)
+        assert np.abs(first).max() <= shape.steep
+        assert -shape.bend <= second.min()
+        assert second.max() <= shape.peak
+        assert np.abs(third).max() <= shape.third
+        curved = s[second > 1e-12]
+        assert shape.hollow[0] <= curved.min()
+        assert curved.max() <= shape.hollow[1]
+        assert (second[np.abs(s) <= 3 * shape.bend / shape.third] > 0).all()
+        bend, of_third, peak = shape.right
+        right = s >= 0
+        assert -bend <= second[right].min()
+        assert second[right].max() <= peak
+        assert np.abs(third[s > 1e-3]).max() <= of_third

@@ -19,7 +19,8 @@ from outvote.votes.evidence import (
     sigma_lower,
     sigma_upper,
 )
-from outvote.votes.evidence.scale import STAKES, Bets, log_spread, paired_squares, upper_is_possible
+from outvote.votes.evidence.kernel import STAKES
+from outvote.votes.evidence.scale import Bets, paired_squares, upper_is_possible
 
 PRICE = math.log(20)
 CELL = 1.02
@@ -54,7 +55,7 @@ def test_spread_drops_the_squares_that_leave_least(adaptive, squares, m):
     for t in STAKES:
         paid = m * math.log(1 - t) if adaptive else 0.0
         logs.append(least_sum(np.log(1 + t * (squares - 1)), m) + paid)
-    assert log_spread(squares, m, m, adaptive=adaptive) == pytest.approx(log_mean(logs), abs=1e-9)
+    assert pairs_of(squares, m, adaptive=adaptive).log_spread(1.0) == pytest.approx(log_mean(logs), abs=1e-9)
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
@@ -63,7 +64,7 @@ def test_the_lower_bound_is_where_the_spread_stops_to_speak(m, adaptive):
     squares = np.random.default_rng(m).chisquare(1, size=300)
     low = sigma_lower(pairs_of(squares, m, adaptive=adaptive), PRICE)
     assert 0.5 < low < 1.2
-    at = [log_spread(np.sort(squares) / (low * c) ** 2, m, m, adaptive=adaptive) for c in (0.999, 1.001)]
+    at = [pairs_of(squares, m, adaptive=adaptive).log_spread(low * c) for c in (0.999, 1.001)]
     assert at[0] >= PRICE > at[1]
 
 
@@ -184,7 +185,9 @@ def test_evidence_against_a_cell_drops_the_pairs_that_leave_least(squares, m, ad
             at = np.maximum(z, -0.5 / c) if monotone else z
             paid = m * (math.log(1 - 0.25 / c) - norm) if adaptive else 0.0
             logs.append(least_sum(np.log(1 + at + c * at**2) - norm, m) + paid)
-        assert bets.evidence(pairs, log_v, monotone=monotone) == pytest.approx(log_mean(logs), abs=1e-9)
+        assert bets.evidence(pairs.atoms(-pairs.squares[::-1]), log_v, monotone=monotone) == pytest.approx(
+            log_mean(logs), abs=1e-9
+        )
 
 
 @pytest.mark.parametrize("kurtosis", [1.0, 3.0, 9.0, 50.0])
@@ -326,8 +329,4 @@ def test_sigma_bounds_refuse_what_they_cannot_use():
 def test_squares_that_no_float_holds_rule_out_no_variance_as_large():
     squares = np.r_[np.linspace(1e300, 1e305, 60), [np.inf] * 4]
     pairs = Pairs(squares, n_corrupt=1, n_found=0, n_pairs=len(squares))
-    bets = Bets.on(pairs, 9.0, PRICE)
-    for monotone in (True, False):
-        for log_v in (705.0, 720.0, 1000.0, 1500.0):
-            found = bets.evidence(pairs, log_v, monotone=monotone)
-            assert -math.inf < found < math.inf
+    assert sigma_upper(pairs, 9.0, PRICE) >= 1e150

@@ -1,12 +1,8 @@
-"""Rows counted in bins: lower bounds on sums of logarithms, from a few hundred numbers for any number of rows.
+"""Rows counted in bins: of those of a bin their number, their mean, the sum of squares about it, and their ends.
 
-Of the rows of a bin their number c, their mean and the sum of squares about it are known, and the ends of the bin. If
--C is a lower bound on the second derivative of a function in the bin, its sum over the rows is at least
-c·f(mean) - C·squares/2 =: T; that of log(1 + λh), with h convex, is at least -(λh'/(1 + λh))².
-
-When d rows of a bin are dropped, at least max(T - d·hi, (c - d)·lo) is left, where lo and hi are the least and the
-largest value of f in the bin: as if (T - c·lo)/(hi - lo) of the rows had the value hi, and the others lo. So a bin
-counts as these two kinds of rows, and dropping the largest values first is the worst that can happen.
+If a sum over the rows of a bin is at least T, and each of its c values between lo and hi, then of what d rows leave
+the sum is at least max(T - d·hi, (c - d)·lo): as if (T - c·lo)/(hi - lo) of the rows had the value hi, the others lo.
+So a bin counts as these two kinds of rows, and dropping the largest values first is the worst that can happen.
 """
 
 from __future__ import annotations
@@ -17,8 +13,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from outvote.votes.evidence.factors import Factor, Floats
+Floats = NDArray[np.float64]
 
 #: The mean of a bin is known to this share of its width.
 SLACK = 2.0**-33
@@ -27,11 +24,7 @@ ROUNDING = 2.0**-52
 #: No bin is taken to reach farther than this.
 FARTHEST = 2.0**1000
 #: Rows are gathered in bins of this relative width; so many of them say how far most lie from the median.
-_WIDTH, _SAMPLED = 0.01, 256
-#: A loss of log evidence so small that it is not worth looking at each bin.
-LITTLE = 5e-3
-#: A loss of log evidence of one bin that is not worth looking at its ends.
-LITTLE_LOST = 1e-9
+_WIDTH, _SAMPLED = 0.005, 256
 
 
 @dataclass(frozen=True)
@@ -129,25 +122,6 @@ class Bins:
         return SLACK * (self.high - self.low) + ROUNDING * np.maximum(np.abs(self.low), np.abs(self.high))
 
     @cached_property
-    def slack(self) -> float:
-        """By how much the sum of the rows may be off."""
-        return float(self.count @ self.slacks)
-
-    @cached_property
-    def _running(self) -> tuple[Floats, Floats]:
-        """Running sums of squares and of slack, from 0 on."""
-        slack = self.count * self.slacks
-        squares, slack = (np.concatenate([[0.0], np.cumsum(np.minimum(one, 1e300))]) for one in (self.squares, slack))
-        return squares, slack
-
-    def sums_between(self, first: int, last: int) -> tuple[float, float]:
-        """Return the squares and the slack of some bins, about."""
-        if first >= last:
-            return 0.0, 0.0
-        squares, slack = self._running
-        return max(float(squares[last] - squares[first]), 0.0), max(float(slack[last] - slack[first]), 0.0)
-
-    @cached_property
     def before(self) -> Floats:
         """How many rows there are before each bin."""
         return self.ranks - self.count
@@ -188,44 +162,6 @@ class Bins:
     def at(self, rank: float) -> int:
         """Return the bin of the row that has so many rows before it."""
         return min(int(self.ranks.searchsorted(rank, side="right")), len(self.count) - 1)
-
-    def loss(self, factor: Factor) -> float:
-        """Return what bins cost at most, in log evidence; NaN if that is not known."""
-        return factor.bend * self.all_squares / 2 + factor.steepest * self.slack if len(self.count) else 0.0
-
-    def log_sum(self, factor: Factor, low: float, high: float) -> float:
-        """Return a lower bound on the sum of the logarithms of 1 + λh, each at its least for means in [low, high]."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            loss = self.loss(factor)
-            if not loss <= LITTLE:
-                return float(self.log_sums(factor, low, high, sharp=True)[0].sum())
-            y = np.minimum(np.maximum(self.mean - high, -factor.depth), self.mean - low)
-            return float(self.count @ np.log(factor.pay(y))) - loss
-
-    def log_sums(self, factor: Factor, low: float, high: float, *, sharp: bool) -> tuple[Floats, Floats, Floats]:
-        """Return such a bound for each bin, and the least and the largest value of the logarithm in it.
-
-        A sharp one looks at the derivatives in each bin.
-        """
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            x = np.concatenate([self.mean, self.low, self.high])
-            y = np.minimum(np.maximum(x - high, -factor.depth), x - low)
-            pay = factor.pay(y)
-            mean, first, last = np.log(pay).reshape(3, -1)
-            left, right = y.reshape(3, -1)[1:]
-            least, most = np.minimum(first, last), np.maximum(first, last)
-            least = np.where((left < -factor.depth) & (right > -factor.depth), factor.least, least)
-            most[np.isnan(most)] = np.inf
-            bend: Any = factor.bend
-            slopes: Any = factor.steepest
-            if sharp or not slopes < math.inf:
-                _, pay_left, pay_right = pay.reshape(3, -1)
-                steep = np.maximum(np.abs(factor.slope(left)), np.abs(factor.slope(right)))
-                slopes = np.minimum(steep / np.minimum(np.minimum(pay_left, pay_right), np.exp(least)), slopes)
-                bend = np.minimum(np.square(slopes), bend)
-            loss = bend * self.squares / 2 + slopes * self.count * self.slacks
-            totals = np.where(np.isfinite(self.squares + loss), self.count * mean - loss, -np.inf)
-            return np.minimum(np.maximum(totals, self.count * least), self.count * most), least, most
 
 
 def two_kinds(totals: Floats, least: Floats, most: Floats, count: Floats) -> tuple[Floats, Floats]:

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from outvote import _numba
 from outvote.assumptions import Bounded
 from outvote.votes.evidence.ends import first_step
 from outvote.votes.evidence.factors import Factor
@@ -39,7 +38,6 @@ _ALONE, _SPREAD = 0.05, 0.02
 _LEVELS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 
 
-@_numba.numpy_only()  # an e-value is printed: it does not depend on what was loaded before
 def log_e_of_mean(one: Sample, terms: Terms, bound: float, sign: int) -> float:
     """Return the logarithm of the e-value of "the mean is above the bound" (sign 1), or below it."""
     rows, price, n_plan = one.rows, terms.price, one.size
@@ -95,7 +93,6 @@ def _least_of_cells(rows: SortedRows, factors: Sequence[Factor], bound: float, s
     return min(found, spread)
 
 
-@_numba.numpy_only()
 def log_e_of_difference(
     a: Sample, b: Sample, terms: Terms, value: float, sign: int, *, lift: float | None = None
 ) -> float:

@@ -1,4 +1,4 @@
-"""Where the evidence stops: the ends of the means that are not ruled out."""
+"""Where the evidence stops, for ratios and differences: the ends of the values that are not ruled out."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from outvote.votes.evidence.factors import Factor
-from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.roots import down_to_grid, falling_root, grid_step
 
 #: The ends are found to this share of the first step; the first time, if they are looked for twice, to the other.
@@ -16,13 +16,11 @@ from outvote.votes.roots import down_to_grid, falling_root, grid_step
 PRECISION, ROUGHLY = 2.0**-28, 2.0**-26
 #: A row lies above an end for certain, whatever digits floats have there, if it does by this share of itself.
 APART = 2.0**-40
-#: What compiled functions take of this.
-PRECISIONS = (ROUGHLY, PRECISION, APART)
 #: Ends farther from the middle of the rows than this many first steps, or this far, are infinite.
 _FARTHEST, _LARGEST = 1e6, sys.float_info.max / 4
 
 
-def lower_end(rows: SortedRows, factors: Sequence[Factor], price: float) -> tuple[float, float]:
+def lower_end(rows: Any, factors: Sequence[Factor], price: float) -> tuple[float, float]:
     """Return a number below which every mean is ruled out.
 
     A mean is ruled out when the evidence that the mean is larger reaches exp(price). First comes a mean for which the
@@ -92,9 +90,7 @@ def search_end(
     return moved_up(excess, end, top if top > end else end + step, precisely, above), start
 
 
-def end_in_cell(
-    rows: SortedRows, factors: Sequence[Factor], price: float, end: float, start: float, first: float
-) -> float:
+def end_in_cell(rows: Any, factors: Sequence[Factor], price: float, end: float, start: float, first: float) -> float:
     """Return a number up to `end` below which every mean is ruled out; all up to `start` may well be.
 
     The end is found to a share of `first`, as that of the highest cell was.
@@ -134,7 +130,7 @@ def moved_up(
     return falling_root(lambda end: excess(low, end), low, high, above, below, tolerance)[0]
 
 
-def first_step(rows: SortedRows, factors: Sequence[Factor], price: float) -> float:
+def first_step(rows: Any, factors: Sequence[Factor], price: float) -> float:
     """Return about how far the end is from the middle of the rows; it does not depend on how many may be corrupt."""
     main = factors[0]
     stake = (price - math.log(main.weight)) / rows.n_rows + main.norm

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outvote.assumptions import Assumption, FiniteKurtosis, SubGaussian
+from outvote.votes.evidence.kernel import Factors
 
 Floats = NDArray[np.float64]
 
@@ -34,8 +37,6 @@ PREMISE_PRICE, OF_DEEPEST, SHALLOWEST = math.log(40), 0.8, 6.0
 _ADAPTIVE_DEPTHS = (20.0, 9.0, 4.0, 1.8, 0.9)
 #: Products of this many factors neither overflow nor vanish, unless rows are far out.
 _AT_ONCE = 16
-#: So many rows at a time stay in the processor's cache.
-_CHUNK = 1 << 15
 
 
 def sum_of_logs(pay: Floats) -> float:
@@ -95,23 +96,10 @@ class Factor(ABC):
         """The second derivative of log(1 + λh) is nowhere below the negative of this; infinite if unknown."""
         return math.inf
 
-    @property
-    def steepest(self) -> float:
-        """The first derivative of log(1 + λh) is nowhere larger than this; infinite if unknown."""
-        return math.inf
-
     def logs(self, y: Floats) -> Floats:
         """Return the logarithms of 1 + λh(y); infinite where no float is large enough."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.log(self.pay(y))
-
-    def log_sum(self, rows: Floats, mean: float) -> float:
-        """Add up these logarithms for all rows."""
-        total = 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            for start in range(0, len(rows), _CHUNK):
-                total += sum_of_logs(self.pay(rows[start : start + _CHUNK] - mean))
-        return total
 
 
 @dataclass(frozen=True)
@@ -155,11 +143,6 @@ class VarianceFactor(Factor):
     def bend(self) -> float:
         """An eighth of `curvature`, which is multiplied by (1 - w)/(1 + w)², w = (y + τ)²·λ/(2τ - λτ²)."""
         return self.curvature / 8
-
-    @cached_property
-    def steepest(self) -> float:
-        """The largest derivative of log(A + Bz²), z = y + τ, which is at z² = A/B."""
-        return math.sqrt(self.curvature / 2)
 
 
 @dataclass(frozen=True)
@@ -320,3 +303,19 @@ def factors_for(assume: Assumption, n_rows: float, price: float, *, adaptive: bo
     else:
         return list(variance)
     return [*pair, *(replace(one, weight=0.3 * one.weight) for one in variance)]
+
+
+def together(factors: Sequence[Factor]) -> list[Factors]:
+    """Return factors as the kernel takes them: in the same order, neighbours of one kind in one piece."""
+    found: list[Factors] = []
+    for kind, some in groupby(factors, type):
+        if kind is VarianceFactor:
+            numbers = [(one.rate, one.depth, one.sd, one.weight) for one in some]  # type: ignore[attr-defined]
+            found.append(Factors.variance(*np.array(numbers).T[:, :, None, None]))
+            continue
+        for one in some:
+            if isinstance(one, KurtosisFactor):
+                found.append(Factors.kurtosis(one.rate, one.depth, one.fourth_moment, one.weight))
+            elif isinstance(one, SubGaussianFactor):
+                found.append(Factors.sub_gaussian(one.rate, one.depth, one.scale, one.weight))
+    return found

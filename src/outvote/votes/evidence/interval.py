@@ -25,9 +25,10 @@ from outvote.votes.evidence.factors import (
     kurtosis_factors,
     premise_factors,
     sturdy_factors,
+    together,
     variance_factors,
 )
-from outvote.votes.evidence.premise import GAP, LOG_DELTA, OF_END, OF_SPREAD, Premises
+from outvote.votes.evidence.premise import GAP, LOG_DELTA, OF_END, OF_SPREAD, Premises, Scaled
 from outvote.votes.evidence.ratio import RatioRows
 from outvote.votes.evidence.rows import SeveralRows, SortedRows, atoms_of
 from outvote.votes.evidence.scale import Pairs, log_spread_of, sigma_upper, upper_is_possible
@@ -116,15 +117,15 @@ def declared_interval(rows: SortedRows, assume: Assumption, terms: Terms) -> Evi
 def declared_ends(rows: SortedRows, assume: Assumption, terms: Terms) -> EvidenceInterval:
     """Return what evidence alone leaves if the scale is declared: nested in the number of corrupt rows."""
     price = terms.price - math.log1p(-PROMISE)
+    if isinstance(assume, Bounded):
 
-    def end(side: SortedRows, sign: int) -> float:
-        known = assume.scaled(sign)
-        if isinstance(known, Bounded):
+        def end(side: SortedRows, sign: int) -> float:
+            known = assume.scaled(sign)
             return bounded_end(side, known.low, known.width, price)
-        factors = factors_for(assume, rows.n_rows, terms.price, adaptive=rows.adaptive)
-        return scaled_end(side, factors, price, scale_of(assume))
 
-    return both_ends(rows, terms, end)
+        return both_ends(rows, terms, end)
+    factors = factors_for(assume, rows.n_rows, terms.price, adaptive=rows.adaptive)
+    return scaled_interval(rows, factors, price, scale_of(assume), terms)
 
 
 def both_ends(rows: SortedRows, terms: Terms, end: Callable[[SortedRows, int], float]) -> EvidenceInterval:
@@ -134,28 +135,31 @@ def both_ends(rows: SortedRows, terms: Terms, end: Callable[[SortedRows, int], f
     return EvidenceInterval.between(low, high)
 
 
-def scaled_end(rows: SortedRows, factors: Sequence[Factor], price: float, sd: float) -> float:
-    """Return a number below which every mean is ruled out, by factors in units of sd."""
-    return sd * lower_end(rows.in_units(sd), factors, price)[0]
+def scaled_interval(
+    rows: SortedRows, factors: Sequence[Factor], price: float, sd: float, terms: Terms
+) -> EvidenceInterval:
+    """Return the interval that factors in units of sd leave."""
+    if isinstance(rows, RatioRows):
+        return both_ends(rows, terms, lambda side, _: sd * lower_end(side.in_units(sd), factors, price)[0])
+    if rows.n_values <= rows.droppable:
+        return EvidenceInterval(-math.inf, math.inf, math.nan)
+    return EvidenceInterval.between(*Scaled(rows.atoms, [sd]).declared(together(factors), price, terms.alternative))
 
 
 def _sturdier(rows: SortedRows, found: EvidenceInterval, assume: Assumption, terms: Terms) -> EvidenceInterval:
     """Join an interval that is suspiciously narrow with that of factors that forgive a scale declared too small."""
-    if rows.adaptive:  # a deep bet costs too much there
+    if rows.adaptive or isinstance(rows, RatioRows):  # a deep bet costs too much there
         return found
-    sturdy = sturdy_factors(rows.n_rows, terms.price)
-    price, sd = terms.price - math.log1p(-PROMISE), scale_of(assume)
-    unit = rows.in_units(sd)
+    factors, scaled = together(sturdy_factors(rows.n_rows, terms.price)), Scaled(rows.atoms, [scale_of(assume)])
+    price, width = terms.price - math.log1p(-PROMISE), found.high - found.low
+    if not math.isfinite(width):
+        return found
     # How far these factors are from ruling out the ends by themselves says how much wider their interval is.
-    ends = ((unit, found.low / sd), (unit.mirrored, -found.high / sd))
-    if not all(math.isfinite(end) for _, end in ends):  # rows that overflow in units of the sd
-        return found
-    lacking = [price - side.log_evidence(sturdy, -math.inf, end) for side, end in ends]
-    wider = sum(max(one, 0.0) for one in lacking) / (rows.n_values * sturdy[0].rate) * sd
-    width = found.high - found.low
+    lacking = scaled.lacking(factors, price, found.low, found.high)
+    wider = float(lacking.sum() / (rows.n_values * factors[0].rate[0, 0, 0])) * scale_of(assume)
     if width > 1.2 * _SUSPICIOUS * (width + wider):
         return found
-    low, high = scaled_end(rows, sturdy, price, sd), -scaled_end(rows.mirrored, sturdy, price, sd)
+    low, high = scaled.declared(factors, price, "two-sided")
     if width >= _SUSPICIOUS * (high - low):
         return found
     return replace(found, low=min(low, found.low), high=max(high, found.high), sturdier=True)
@@ -197,7 +201,8 @@ def premise_interval(
         return _cells_interval(rows, sd, known, terms, 2 * OF_END)
     if rows.n_values <= rows.droppable:
         return EvidenceInterval(-math.inf, math.inf, math.nan)
-    sets = Premises(rows.atoms, [rows.n_rows], [sd], adaptive=rows.adaptive, factors=factors)
+    ready = None if factors is None else together(factors)
+    sets = Premises(rows.atoms, [rows.n_rows], [sd], adaptive=rows.adaptive, factors=ready)
     return _between(*sets.interval([sd], terms.of_both), terms)[0]
 
 
@@ -247,7 +252,9 @@ def free_interval(rows: SortedRows, pairs: Pairs, assume: FiniteKurtosis, terms:
         return EvidenceInterval(-math.inf, math.inf, math.nan, sd)
     main = replace(variance_factors(rows.n_rows, terms.price, adaptive=False)[0], weight=0.3)
     factors = [*kurtosis_factors(rows.n_rows, terms.price, assume.kurtosis), main]
-    found = _cells_interval(rows, sd, factors, terms, 1 - 2 * OF_SPREAD - share)
+    of_end = 0.5 - OF_SPREAD - share / 2
+    sets = Premises(rows.atoms, [rows.n_rows], [sd], factors=together(factors), share=of_end)
+    found = replace(_between(*sets.interval([sd], terms.of_both), terms)[0], sd=sd)
     if terms.alternative == "two-sided":
         return found
     both = free_interval(rows, pairs, assume, terms.two_sided)
@@ -255,14 +262,14 @@ def free_interval(rows: SortedRows, pairs: Pairs, assume: FiniteKurtosis, terms:
 
 
 def _cells_interval(
-    rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Terms, share: float
+    rows: RatioRows, sd: float, factors: Sequence[Factor], terms: Terms, share: float
 ) -> EvidenceInterval:
     """Return the union of the intervals for all scales up to `sd`; the ends have a share of δ."""
     found = both_ends(rows, terms, lambda side, _: _cells_end(side, sd, factors, terms, share))
     return replace(found, sd=sd)
 
 
-def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Terms, share: float) -> float:
+def _cells_end(rows: Any, sd: float, factors: Sequence[Factor], terms: Terms, share: float) -> float:
     """Return a number below which every mean is ruled out for every scale up to `sd`.
 
     Scales come in fixed cells; the clean rows' sd lies in one of them, and for that one the factors were fixed
@@ -292,7 +299,7 @@ def _cells_end(rows: SortedRows, sd: float, factors: Sequence[Factor], terms: Te
     return times_power_of_two(end, exponent)
 
 
-def _lowest_cell(rows: SortedRows, end: float, top: int, price: float) -> int:
+def _lowest_cell(rows: Any, end: float, top: int, price: float) -> int:
     """Return the lowest cell of scales that the spread of the rows above `end` does not rule out."""
 
     def ruled_out(k: int) -> bool:
@@ -311,8 +318,11 @@ def _lowest_cell(rows: SortedRows, end: float, top: int, price: float) -> int:
 
 def contradicts(rows: SortedRows, found: EvidenceInterval, sd: float, log_delta: float) -> bool:
     """Return whether the rows spread too much for an sd, whichever mean in the interval is right."""
-    parts = rows.squares_outside(found.low, found.high, sd)
-    return log_spread_of(parts, rows.n_corrupt, adaptive=rows.adaptive) >= -log_delta - math.log(2 * OF_SPREAD)
+    price = -log_delta - math.log(2 * OF_SPREAD)
+    if isinstance(rows, RatioRows):
+        parts = rows.squares_outside(found.low, found.high, sd)
+        return log_spread_of(parts, rows.n_corrupt, adaptive=rows.adaptive) >= price
+    return bool(Scaled(rows.atoms, [sd]).log_spread([found.low], [found.high], [sd])[0, 0] >= price)
 
 
 def scale_of(assume: Assumption) -> float:

@@ -15,12 +15,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from outvote.votes.evidence.ends import PRECISION, first_step, moved_up, search_end
-from outvote.votes.evidence.factors import OF_DEEPEST, PREMISE_PRICE, SHALLOWEST, Floats, VarianceFactor
-from outvote.votes.evidence.rows import LogParts, PartsAtMeans, SortedRows, surely
+from outvote.votes.evidence.factors import OF_DEEPEST, PREMISE_PRICE, SHALLOWEST, Floats, VarianceFactor, together
+from outvote.votes.evidence.kernel import Atoms, Factors, Product, log_pooled, log_products, mixed
+from outvote.votes.evidence.ratio import RatioRows
+from outvote.votes.evidence.rows import SortedRows
 
 #: Pairs of factors: stake in units of Λ/n, λτ, weight. The first is the main one.
 _PAIRS = ((1.1, 0.95, 0.5), (1.0, 0.3, 0.125), (1.0, 0.1, 0.125), (1.0, 0.03, 0.125), (0.8, 0.012, 0.125))
@@ -29,9 +32,6 @@ _SHALLOWEST, _MOST_STAKED = 0.8, 0.98
 _CELL_COST = 0.02
 #: How many cells there are at most, and for how many rows.
 _MOST_CELLS, _FEW_CELLS, _MANY_ROWS = 16, 4, 4000
-
-#: So many rows of both samples are few.
-_FEW_ROWS = 600
 
 Pair = tuple[VarianceFactor, VarianceFactor]
 
@@ -117,14 +117,7 @@ class Joint:
 
     def _excess(self, price: float) -> Callable[[float, float], float]:
         """Return by how much the least evidence against values from one number to another exceeds a price."""
-        n_rows = max(self.a.n_rows, self.b.n_rows)
-        afresh = replace(self)  # which knows nothing yet that a compiled function found
-
-        return surely(
-            lambda bottom, top: self.least(bottom, top) - price,
-            lambda bottom, top: afresh.least(bottom, top) - price,
-            2 * n_rows,
-        )
+        return lambda bottom, top: self.least(bottom, top) - price
 
     def rules_out_below(self, price: float, value: float, start: float) -> bool:
         """Return whether every difference up to `value` is ruled out; `start` is one that may well be."""
@@ -136,25 +129,22 @@ class Joint:
         """Return a lower bound on the log evidence against all values from bottom to top, whatever mean(a) is."""
         if not self._possible:
             return -math.inf
-        logs = []
-        means = self._means_of_a
-        for p, pair in enumerate(self.pairs):
-            values = self._products(p, bottom, top)
-            with np.errstate(over="ignore", invalid="ignore"):
-                least = np.minimum(values[:-1], values[1:]) - self._bend(pair) * np.diff(means) ** 2 / 4
-            least = np.where(np.isnan(least), -math.inf, least)  # cells as wide as floats go say nothing
-            logs.append(least + math.log(pair[0].weight))
-        return float(np.min(logs[0] if len(logs) == 1 else np.logaddexp.reduce(np.array(logs), axis=0)))
+        values, means = self._products(bottom, top), self._means_of_a
+        bends = np.array([self._bend(pair) for pair in self.pairs])[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            least = np.minimum(values[:, :-1], values[:, 1:]) - bends * np.diff(means) ** 2 / 4
+        least = np.where(np.isnan(least), -math.inf, least)  # cells as wide as floats go say nothing
+        return float(mixed(least + self._log_weights).min())
 
     def strongest(self, value: float) -> tuple[float, Pair]:
         """Return the mean of a, and the pair of factors, that decide whether a value is ruled out."""
-        found = []
-        for pair, of_a in zip(self.pairs, self._of_a, strict=True):
-            at = zip(self._means_of_a.tolist(), of_a, strict=True)
-            found.append([self._product(pair, u, value, value, known) + math.log(pair[0].weight) for u, known in at])
-        table = np.array(found)
-        where = int(np.argmin(np.logaddexp.reduce(table, axis=0)))
+        table = self._products(value, value) + self._log_weights
+        where = int(np.argmin(mixed(table)))
         return float(self._means_of_a[where]), self.pairs[int(np.argmax(table[:, where]))]
+
+    @property
+    def _log_weights(self) -> Floats:
+        return np.log([[pair[0].weight] for pair in self.pairs])
 
     @property
     def _possible(self) -> bool:
@@ -175,83 +165,57 @@ class Joint:
         slope = 1.0 if self.ratio is None else self.ratio
         return self.a.squared_slopes * pair[0].curvature + self.b.squared_slopes * slope**2 * pair[1].curvature
 
-    @cached_property
-    def _of_a(self) -> list[list[LogParts]]:
-        """The log evidence of a for each pair of factors and mean of a: of rows never dropped, and of the others."""
-        return [[self._log_parts(f, u) for u in self._means_of_a.tolist()] for f, _ in self.pairs]
+    def _products(self, bottom: float, top: float) -> Floats:
+        """Return the log evidence of each pair of factors for each mean of a."""
+        if isinstance(self.a, RatioRows) or isinstance(self.b, RatioRows):
+            return np.array([[self._of_ratios(pair, u, bottom, top) for u in self._means_of_a] for pair in self.pairs])
+        means = self._means_of_a[:, None]
+        ends = (bottom * means, top * means) if self.ratio is not None else (bottom + means, top + means)
+        if self.ratio is None and self.turned > 0:
+            ends = bottom - means, top - means
+        lo: Any = None if bottom == -math.inf else ends[1] if bottom == top else ends[0]
+        of_b, g = self._atoms[1], self._factors[1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.together is None:
+                return (self._alone + log_products(of_b, g, lo, ends[1]))[..., 0]
+            n_corrupt = (self.together + self.a.n_found + self.b.n_found) * self.a.adaptive
+            found = log_pooled(self._of_a, Product.of(of_b, g, lo, ends[1]), float(self.together), n_corrupt)
+            return found[..., 0]
 
-    def _log_parts(self, f: VarianceFactor, u: float) -> LogParts:
-        at = self.turned * u
+    @cached_property
+    def _atoms(self) -> tuple[Atoms, Atoms]:
+        a, b = (one.first_set.atoms[0].at(np.array([0])) for one in (self.a, self.b))
+        return a, b
+
+    @cached_property
+    def _factors(self) -> tuple[Factors, Factors]:
+        (f,), (g,) = (together([pair[s] for pair in self.pairs]) for s in (0, 1))
+        return f, g
+
+    @cached_property
+    def _of_a(self) -> Product:
+        at = self.turned * self._means_of_a[:, None]
+        return Product.of(self._atoms[0], self._factors[0], at, at)
+
+    @cached_property
+    def _alone(self) -> Floats:
+        """The log evidence of a if each sample has its own number of corrupt rows."""
+        at = self.turned * self._means_of_a[:, None]
+        return log_products(self._atoms[0], self._factors[0], at, at)
+
+    def _of_ratios(self, pair: Pair, u: float, bottom: float, top: float) -> float:
+        """Return the log evidence of one pair of factors if the ratio of a is u."""
+        (f, g), at = pair, self.turned * u
         low, high = sorted(self.turned * end for end in self.span)
+        (first, last), window = self._means_of_b(u, u, bottom, top), self._means_of_b(*self.span, bottom, top)
+        a: Any = self.a
+        b: Any = self.b
         if self.together is None:
-            return LogParts(self.a.log_product(f, at, at, (low, high)), np.empty(0))
-        return self.a.log_parts(f, at, at, (low, high))
-
-    @cached_property
-    def _at_once(self) -> list[PartsAtMeans | None]:
-        """The same for all means of a by a compiled function, if rows of both may be dropped; None if there is none."""
-        if self.together is None:
-            return [None for _ in self.pairs]
-        return [self.a.parts_at(f, self.turned * self._means_of_a) for f, _ in self.pairs]
-
-    def _products(self, p: int, bottom: float, top: float) -> Floats:
-        """Return the log evidence of a pair of factors for all means of a."""
-        if self._few:
-            return self._products_of_few(p, bottom, top)
-        pair, means, of_a = self.pairs[p], self._means_of_a, self._at_once[p]
-        found = None
-        if of_a is not None and self.together is not None:
-            if self.ratio is None:
-                lows, highs = bottom - self.turned * means, top - self.turned * means
-            else:
-                lows, highs = bottom * means, top * means
-            found = self.b.least_with(pair[1], lows, highs, of_a, self.together)
-        if found is None:
-            at = zip(means.tolist(), self._of_a[p], strict=True)
-            return np.array([self._product(pair, u, bottom, top, known) for u, known in at])
-        return found + self._paid(pair)
-
-    @cached_property
-    def _few(self) -> bool:
-        """Whether there are so few rows that their factors for all means of a fit into one small table."""
-        single = type(self.a) is SortedRows and type(self.b) is SortedRows
-        return single and self.a.n_values + self.b.n_values <= _FEW_ROWS
-
-    @cached_property
-    def _tables_of_a(self) -> list[Floats]:
-        """The logarithms of the factors of each row of a, for each mean of a and each pair of factors."""
-        at = self.turned * self._means_of_a
-        return [_log_factors(self.a.values, f, at, at) for f, _ in self.pairs]
-
-    def _products_of_few(self, p: int, bottom: float, top: float) -> Floats:
-        """Return the log evidence of a pair of factors for all means of a, from tables of the factors of all rows."""
-        pair, means, of_a = self.pairs[p], self._means_of_a, self._tables_of_a[p]
-        shift = -self.turned * means
-        with np.errstate(over="ignore", invalid="ignore"):  # NaN, where a mean is infinite, rules nothing out
-            lows, highs = (bottom + shift, top + shift) if self.ratio is None else (bottom * means, top * means)
-        of_b = _log_factors(self.b.values, pair[1], lows, highs)
-        if self.together is not None:
-            return _least_sums(np.concatenate([of_a, of_b], axis=1), self.together) + self._paid(pair)
-        total = _least_sums(of_a, self.a.droppable) + _least_sums(of_b, self.b.droppable)
-        for side, factor in zip((self.a, self.b), pair, strict=True):
-            total += side.n_corrupt * (factor.least - factor.norm) if side.adaptive else 0.0
-        return total
-
-    def _paid(self, pair: Pair) -> float:
-        """Return what an adversary who saw the rows is paid."""
-        if not self.a.adaptive or self.together is None:
-            return 0.0
-        n_corrupt = self.together + self.a.n_found + self.b.n_found
-        return n_corrupt * min(one.least - one.norm for one in pair)
-
-    def _product(self, pair: Pair, u: float, bottom: float, top: float, of_a: LogParts) -> float:
-        """Return the log evidence of one pair of factors if mean(a) is u."""
-        _, g = pair
-        (low, high), window = self._means_of_b(u, u, bottom, top), self._means_of_b(*self.span, bottom, top)
-        if self.together is None:
-            return of_a.total + self.b.log_product(g, low, high, window)
-        parts = of_a | self.b.log_parts(g, low, high, window)
-        return parts.total + parts.least(self.together) + self._paid(pair)
+            return float(a.log_product(f, at, at, (low, high)) + b.log_product(g, first, last, window))
+        parts = a.log_parts(f, at, at, (low, high)) | b.log_parts(g, first, last, window)
+        n_corrupt = (self.together + a.n_found + b.n_found) * a.adaptive
+        paid = n_corrupt * min(one.least - one.norm for one in pair)
+        return float(parts.total + parts.least(self.together) + paid)
 
     def _means_of_b(self, first: float, last: float, bottom: float, top: float) -> tuple[float, float]:
         """Return the ends of mean(b), for means of a from `first` to `last` and values from `bottom` to `top`."""
@@ -261,19 +225,129 @@ class Joint:
         return bottom + ends[0], top + ends[1]
 
 
-def _log_factors(rows: Floats, factor: VarianceFactor, lows: Floats, highs: Floats) -> Floats:
-    """Return the logarithm of the factor of each row, at its least for means from a low to a high: a line for each."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        y = np.maximum(rows - highs[:, None], -factor.depth)
-        np.minimum(y, rows - lows[:, None], out=y)
-        return factor.logs(y) - factor.norm
+@dataclass(frozen=True)
+class Differences:
+    """The test of differences mean(b) - mean(a), from below and from above, for the kernel's search.
+
+    Attributes
+    ----------
+    a, b : Atoms
+        The rows, in the directions in which bets are made: first a is mirrored, then b is.
+    f, g : Factors of shape (pairs, combinations of scales, directions)
+        The factors.
+    means : ndarray of shape (means, directions)
+        Ends of cells of mean(a); with its sign changed in the second direction.
+    bends : ndarray of shape (pairs, combinations, 1, 1)
+        Bounds on the second derivative of the log evidence as a function of mean(a).
+    price, first, start, slope : ndarray
+        What evidence must reach, and where a search begins.
+    together : int or None
+        How many rows of both may be dropped; None if each sample has its own number.
+    n_paid : int
+        For how many of them an adversary is paid.
+    """
+
+    a: Atoms
+    b: Atoms
+    f: Factors
+    g: Factors
+    means: Floats
+    bends: Floats
+    price: Floats
+    first: Floats
+    start: Floats
+    slope: Floats
+    together: int | None = None
+    n_paid: int = 0
+
+    @classmethod
+    def of(
+        cls, a: SortedRows, b: SortedRows, combinations: Sequence[Sequence[Pair]], span: tuple[float, float],
+        price: float, together: int | None = None,
+    ) -> Differences:  # fmt: skip
+        """Return the test of rows as they are; each combination of scales has as many pairs of factors."""
+        most = max(map(len, combinations))
+        none = [[(replace(f, weight=0.0), replace(g, weight=0.0)) for f, g in pairs[:1]] for pairs in combinations]
+        combinations = [[*pairs, *gone * (most - len(pairs))] for pairs, gone in zip(combinations, none, strict=True)]
+        joints = [Joint(a.mirrored, b, pairs, span, together) for pairs in combinations]
+        if not joints[0]._possible:
+            raise ValueError("nothing can be ruled out")
+        f, g = (
+            together_each([[pair[s] for pair in pairs] for pairs in combinations]).each(
+                lambda x: np.broadcast_to(x, (*x.shape[:2], 2))
+            )
+            for s in (0, 1)
+        )
+        means = min((one._means_of_a for one in joints), key=lambda one: float(np.diff(one).max(initial=0.0)))
+        bends = np.array([[one._bend(pair) for pair in one.pairs] for one in joints]).T[:, :, None, None]
+        main = combinations[0]
+        steps = [first_step(side, [pair[s] for pair in main], price) for s, side in enumerate((a, b))]
+        first, middle, sign = math.hypot(*steps), b.middle - sum(span) / 2, np.array([1.0, -1.0])
+        slope = min(a.n_rows * main[0][0].rate, b.n_rows * main[0][1].rate)
+        n_paid = 0 if together is None else (together + a.n_found + b.n_found) * a.adaptive
+        turned, same = np.array([1, 0]), np.array([0, 1])
+        return cls(
+            a.first_set.atoms[0].at(turned), b.first_set.atoms[0].at(same), f, g, means[:, None] * sign, bends,
+            np.full(2, price), np.full(2, first), sign * middle - first, np.full(2, slope), together, n_paid,
+        )  # fmt: skip
+
+    def __call__(self, bottom: Floats | None, top: Floats) -> Floats:
+        """Return the least excess over all differences from `bottom` (None is -∞) to `top`, for each direction."""
+        return np.asarray(self.of_scales(bottom, top).min(axis=0))
+
+    def of_scales(self, bottom: Floats | None, top: Floats) -> Floats:
+        """Return the same for each combination of scales."""
+        n_means, n_scales = len(self.means), self.f.depth.shape[1]
+        hi = np.tile(top + self.means, (n_scales, 1))
+        lo = None if bottom is None else hi if bottom is top else np.tile(bottom + self.means, (n_scales, 1))
+        g = self.g.each(lambda x: np.repeat(x, n_means, axis=1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.together is None:
+                logs = self._alone + log_products(self.b, g, lo, hi)
+            else:
+                logs = log_pooled(self._of_a, Product.of(self.b, g, lo, hi), float(self.together), self.n_paid)
+            logs = logs.reshape(len(logs), n_scales, n_means, -1)
+            least = np.minimum(logs[:, :, :-1], logs[:, :, 1:]) - self.bends * np.diff(self.means, axis=0) ** 2 / 4
+        least = np.where(np.isnan(least), -math.inf, least) + self.f.log_weight[:, :, None]
+        return np.asarray(mixed(least).min(axis=1) - self.price)
+
+    @cached_property
+    def _repeated(self) -> tuple[Factors, Floats]:
+        """The factors of a for each mean, and these means."""
+        n_means, n_scales = len(self.means), self.f.depth.shape[1]
+        return self.f.each(lambda x: np.repeat(x, n_means, axis=1)), np.tile(-self.means, (n_scales, 1))
+
+    @cached_property
+    def _of_a(self) -> Product:
+        f, at = self._repeated
+        return Product.of(self.a, f, at, at)
+
+    @cached_property
+    def _alone(self) -> Floats:
+        """The log evidence of a if each sample has its own number of corrupt rows."""
+        f, at = self._repeated
+        return log_products(self.a, f, at, at)
+
+    @property
+    def deepest(self) -> Floats:
+        """How far from 0 numbers are that are added up on the way."""
+        depth = np.maximum(self.f.depth.max(axis=(0, 1)), self.g.depth.max(axis=(0, 1)))
+        return np.asarray(depth + np.abs(self.means).max(axis=0))
+
+    def at(self, which: Any) -> Differences:
+        """Return the test in some directions."""
+        which = np.flatnonzero(which) if which.dtype == bool else which
+        if len(which) == len(self.price):
+            return self
+        numbers = {name: getattr(self, name)[which] for name in ("price", "first", "start", "slope")}
+        f, g = (one.each(lambda x: x[..., which]) for one in (self.f, self.g))
+        return replace(self, a=self.a.at(which), b=self.b.at(which), f=f, g=g, means=self.means[:, which], **numbers)
 
 
-def _least_sums(logs: Floats, n_dropped: int) -> Floats:
-    """Add up the logarithms of each line without the largest ones, `n_dropped` at most, as far as they are positive."""
-    logs = np.sort(logs, axis=1)
-    first = max(logs.shape[1] - n_dropped, 0)
-    return np.asarray(logs[:, :first].sum(axis=1) + np.minimum(logs[:, first:], 0.0).sum(axis=1))
+def together_each(combinations: Sequence[Sequence[VarianceFactor]]) -> Factors:
+    """Return the factors of several combinations of scales, on the second axis."""
+    numbers = np.array([[(one.rate, one.depth, one.sd, one.weight) for one in some] for some in combinations])
+    return Factors.variance(*numbers.transpose(2, 1, 0)[..., None])
 
 
 def _cells(low: float, high: float, origin: float, width: float, most: int) -> Floats:

@@ -4,7 +4,8 @@ A factor of a row is ``(1 + q(s))/exp(norm)``. Here s is a gain times how far th
 mean μ is at μ - τ, and for all means of a cell [lo, hi] reaches from lo - τ to hi - τ: so the factor at its least. With
 lo = -∞ that is the form that is constant left of its valley. q is 0 in the valley, and rises on either side. Variance
 factors have q = s²: 1 + λ(y + y²/2τ) = A·(1 + s²) with A = 1 - λτ/2 and s = (y + τ)·√(λ/2τA). So do those of a spread:
-1 + t(z² - 1) = (1 - t)·(1 + s²) with s = z·√(t/(1 - t)).
+1 + t(z² - 1) = (1 - t)·(1 + s²) with s = z·√(t/(1 - t)). Factors of rows whose kurtosis is bounded, or that are
+sub-Gaussian, have other functions q.
 
 Of logarithms l the sum without the k largest, as far as these exceed the norm, is the largest of Σ min(l, θ) - kθ over
 θ ≥ norm, less norms, and *any* such θ gives a lower bound of it. So ties need no care, and what is missing in a table
@@ -22,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,8 @@ from outvote.votes.evidence.bins import Bins
 
 Floats = NDArray[np.float64]
 
+#: Stakes of the bets that a variance is larger than some v; each has a quarter of the weight.
+STAKES = (0.01, 0.03, 0.1, 0.3)
 #: Factors that are multiplied before a logarithm is taken.
 _LANES = 16
 #: θ is at most this, so that its exponential is a float.
@@ -53,8 +56,12 @@ _ROUNDING, _FIXED, _FINITE = 2.0**-51, 2.0**-44, 1e300
 class Shape(NamedTuple):
     """q, φ'' of φ = log(1 + q), and bounds: |φ'| ≤ steep, -bend ≤ φ'' ≤ peak, φ'' ≤ 0 outside of `hollow`.
 
+    Right of the valley bend, third and peak may be smaller: `right`. What q is worth on average grows with the `power`
+    of the scale of the rows.
+
     The second derivative is a function of s and 1/(1 + q), the third at most `third` in size. φ'' must be positive as
-    far as bend/third from the valley, so that what is said of bins holds where a cell of means makes a part of it flat.
+    far as 3·bend/third from the valley, so that what is said of bins holds where a cell of means makes a part of it
+    flat: the first bound there is then that of a convex function, or the second that of a bin.
     """
 
     q: Callable[[Floats], Floats]
@@ -64,11 +71,86 @@ class Shape(NamedTuple):
     peak: float
     hollow: tuple[float, float]
     third: float
+    power: int = 2
+    right: tuple[float, float, float] | None = None
 
 
 #: φ' = 2s/(1 + s²) is largest at 1; φ'' = 2(1 - s²)/(1 + s²)² at 0, least at √3, and positive between -1 and 1;
 #: the third derivative, 4s(s² - 3)/(1 + s²)³, is largest at √2 - 1.
 SQUARE = Shape(np.square, lambda _, t: (4 * t - 2) * t, 1.0, 0.25, 2.0, (-1.0, 1.0), 1.5 + math.sqrt(2))
+
+
+def _bounded(c: float, parts: Callable[[Floats], tuple[Floats, ...]], edges: Floats, tail: tuple[float, ...]) -> Shape:
+    """Return the shape of q = c·p by bounds in cells, in which p and its first three derivatives are monotone.
+
+    `parts` returns these four. Beyond the edges φ is concave, and `tail` bounds its first three derivatives in size.
+    """
+    p, first, second, third = (np.abs(one) for one in parts(edges))
+
+    def least(x: Floats) -> Floats:
+        return np.minimum(x[:-1], x[1:])
+
+    def most(x: Floats) -> Floats:
+        return np.maximum(x[:-1], x[1:])
+
+    low, high = 1 + c * least(p), 1 + c * most(p)
+    steep = c * most(first) / low
+    peak = c * most(second) / low - np.square(c * least(first) / high)
+    bent = np.square(steep) - c * least(second) / high
+    bend, concave = max(float(bent.max()), tail[1]), np.flatnonzero(bent >= 0)
+    hollow, middle = np.flatnonzero(peak > 0), int(np.argmin(np.abs(edges)))
+    right, left = concave[concave >= middle], concave[concave < middle]
+    reach = min(edges[right[0]] if len(right) else np.inf, -edges[left[-1] + 1] if len(left) else np.inf)
+    rough = (c * most(third) + 3 * steep * c * most(second)) / low + 2 * steep**3
+    of_right = tuple(1.001 * float(one[middle:].max(initial=1e-300)) for one in (bent, rough, peak))
+
+    def q(s: Floats) -> Floats:
+        return np.asarray(c * parts(s)[0])
+
+    def curve(s: Floats, t: Floats) -> Floats:
+        _, slope, bending, _ = parts(s)
+        with np.errstate(invalid="ignore", over="ignore"):
+            found = c * bending * t - np.square(c * slope * t)
+        return np.where(np.isfinite(found), found, -bend)
+
+    return Shape(
+        q, curve, 1.001 * max(float(steep.max()), tail[0]), 1.001 * bend, 1.001 * max(float(peak.max()), 1e-300),
+        (float(edges[hollow[0]]), float(edges[hollow[-1] + 1])),
+        1.001 * max(float(rough.max()), tail[2], 3.01 * bend / reach), right=of_right,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def quartic(c: float) -> Shape:
+    """Return the shape of q = c·p, p = x + x⁴/4 + 3/4, x = s - 1, for c ≥ 1/2.
+
+    Beyond 5 of 1 the square of p' = x³ + 1 exceeds p''·(p + 1/c) = 3x⁶/4 + 3x³ + (9/4 + 3/c)·x², so that φ is concave;
+    its first derivative is at most |p'|/p ≤ 0.82 there, and the others are bounded likewise by their values at 5.
+    """
+
+    def parts(s: Floats) -> tuple[Floats, ...]:
+        x = s - 1
+        return s * s * (np.square(s / 2 - 1) + 0.5), s * (np.square(s - 1.5) + 0.75), 3 * x * x, 6 * x
+
+    return _bounded(c, parts, np.linspace(-4.0, 6.0, 5001), (0.83, 0.69, 2.6))._replace(power=4)
+
+
+@lru_cache(maxsize=256)
+def exponential(c: float) -> Shape:
+    """Return the shape of q = c·p, p = s + exp(-s) - 1.
+
+    At s = -u the second derivative of φ has the sign of exp(u)·(1 + c - cu) - c. Far out on the left its first is -1,
+    nearly, and all others of p are p; far out on the right φ is flat.
+    """
+
+    def parts(s: Floats) -> tuple[Floats, ...]:
+        s = np.maximum(s, -_LARGEST)
+        e = np.exp(-s)
+        return s + np.expm1(-s), -np.expm1(-s), e, -e
+
+    edges = np.concatenate([np.linspace(-60.0, -2.0, 5800, endpoint=False), np.linspace(-2.0, 60.0, 12401)])
+    found = _bounded(c, parts, edges, (1.0001, 1e-20, 6.01))
+    return found._replace(hollow=(-1.001 * (1 + c) / c, found.hollow[1]))
 
 
 @dataclass(frozen=True)
@@ -79,8 +161,8 @@ class Factors:
     ----------
     depth, gain : ndarray
         τ, and what distances are multiplied by.
-    norm : ndarray
-        The logarithm of what 1 + q is on average, at most.
+    paid, lift : ndarray
+        Which bet it is: on average 1 + q is at most (1 + paid)·exp(lift), and the factor at its least is exp(-lift).
     rate : ndarray
         The slope of the logarithm of a factor at the mean: a search goes by it.
     log_weight : ndarray
@@ -91,10 +173,16 @@ class Factors:
 
     depth: Floats
     gain: Floats
-    norm: Floats
+    paid: Floats
+    lift: Floats
     rate: Floats
     log_weight: Floats
     shape: Shape = SQUARE
+
+    @cached_property
+    def norm(self) -> Floats:
+        """The logarithm of what 1 + q is on average, at most."""
+        return np.asarray(np.log1p(self.paid) + self.lift)
 
     @classmethod
     def variance(cls, rate: Any, depth: Any, sd: Any, weight: Any) -> Factors:
@@ -103,24 +191,53 @@ class Factors:
         least = 1 - rate * depth / 2
         with np.errstate(divide="ignore"):
             logs = np.log(weight)
-        norm = np.log1p(rate * sd * (sd / (2 * depth))) - np.log(least)
-        return cls(depth, np.sqrt(rate / (2 * depth * least)), norm, rate, logs)
+        gain = np.sqrt(rate / (2 * depth * least))
+        return cls(depth, gain, rate * sd * (sd / (2 * depth)), -np.log(least), rate, logs)
+
+    @classmethod
+    def kurtosis(cls, rate: float, depth: float, fourth_moment: float, weight: float) -> Factors:
+        """Return 1 + λ(y + y⁴/4τ³), for rows with E y⁴ of at most `fourth_moment`: needs λτ < 4/3."""
+        least, paid = 1 - 0.75 * rate * depth, rate * (fourth_moment / (4 * depth**3))
+        return cls._one(depth, 1 / depth, paid, least, rate, weight, quartic(rate * depth / least))
+
+    @classmethod
+    def sub_gaussian(cls, rate: float, depth: float, scale: float, weight: float) -> Factors:
+        """Return 1 + λ(y + exp(-a(y + τ))/a), a = τ/ρ², for sub-Gaussian rows of scale ρ: needs λτ < 1."""
+        a = depth / scale**2
+        least, paid = 1 + rate * (1 / a - depth), rate * math.exp(-0.5 * (depth / scale) ** 2) / a
+        return cls._one(depth, a, paid, least, rate, weight, exponential(rate / (a * least)))
+
+    @classmethod
+    def _one(
+        cls, depth: float, gain: float, paid: float, least: float, rate: float, weight: float, shape: Shape
+    ) -> Factors:
+        numbers = np.array([depth, gain, paid, -math.log(least), rate, math.log(weight)])
+        return cls._from(numbers[:, None, None, None], shape)
+
+    @classmethod
+    def _from(cls, parts: Any, shape: Shape) -> Factors:
+        depth, gain, paid, lift, rate, log_weight = parts
+        return cls(depth, gain, paid, lift, rate, log_weight, shape)
 
     @classmethod
     def spread(cls, stake: Any, unit: Any) -> Factors:
-        """Return 1 + t(z²/unit² - 1), a bet that the variance exceeds unit²."""
+        """Return 1 + t(z²/unit² - 1), bets that the variance exceeds unit²: all on the first axis have one weight."""
         stake, unit = np.broadcast_arrays(np.asarray(stake, dtype=float), np.asarray(unit, dtype=float))
         gain, zero = np.sqrt(stake / (1 - stake)) / unit, np.zeros(unit.shape)
-        return cls(zero, gain, zero - np.log1p(-stake), gain, zero)
+        return cls(zero, gain, zero, zero - np.log1p(-stake), gain, zero - math.log(len(unit)))
 
-    def in_units(self, unit: Any) -> Factors:
-        """Return the factors for rows `unit` times as large."""
-        return replace(self, depth=self.depth * unit, gain=self.gain / unit, rate=self.rate / unit)
+    def at_scale(self, unit: Any, top: Any) -> Factors:
+        """Return the factors for rows `unit` times as large, and a scale of at most `top` instead of `unit`."""
+        paid = self.paid * (top / unit) ** self.shape.power
+        return Factors(
+            self.depth * unit, self.gain / unit, paid, self.lift + 0 * paid, self.rate / unit,
+            self.log_weight + 0 * paid, self.shape,
+        )  # fmt: skip
 
     def each(self, part: Callable[[Floats], Floats]) -> Factors:
         """Return some of them: a part of each array."""
-        depth, gain, norm, rate, log_weight = map(part, (self.depth, self.gain, self.norm, self.rate, self.log_weight))
-        return Factors(depth, gain, norm, rate, log_weight, self.shape)
+        parts = (self.depth, self.gain, self.paid, self.lift, self.rate, self.log_weight)
+        return Factors._from(map(part, parts), self.shape)
 
 
 @dataclass(frozen=True)
@@ -180,9 +297,12 @@ class Atoms:
         step = np.arange(min(int(k.max()), width - 1) + 1)
         last = np.clip((sizes - k - 1)[:, None] + step, 0, width - 1)
         right = np.where((step <= k[:, None]) & (k < sizes)[:, None], np.take_along_axis(points, last, axis=1), np.inf)
+        left, gone = points[:, : len(step)], k >= sizes
+        if gone.any():  # where all rows may be dropped, θ is the norm
+            left, right = np.where(gone[:, None], np.inf, left), np.where(gone[:, None], -np.inf, right)
         n_rows, n, none = sizes.astype(float), np.full(2 * n_sets, float(points.shape[1])), np.zeros(2 * n_sets)
         return cls(
-            points, None, n_rows, n, k + (n - n_rows), paid.astype(float), points[:, : len(step)], right,
+            points, None, n_rows, n, k + (n - n_rows), paid.astype(float), left, right,
             points[np.arange(2 * n_sets), sizes // 2], none, np.empty((2 * n_sets, 5, 0)),
             np.tile([-np.inf, np.inf], (2 * n_sets, 1)),
         )  # fmt: skip
@@ -280,6 +400,80 @@ def _table(lines: Sequence[Floats], fill: str = "zero") -> Floats:
     return table
 
 
+@dataclass(frozen=True)
+class Product:
+    """Products of factors, each at its least for means from `lo` (None is -∞) to `hi`, as far as they may be capped.
+
+    Attributes
+    ----------
+    atoms : Atoms
+        The rows.
+    factors : Factors
+        The factors.
+    places, pay : ndarray of shape (factors, cells, sets, points)
+        s, and q for rows or 1 + q for bins.
+    theta : ndarray
+        A good θ.
+    unknown : ndarray or None
+        Where nothing is known of some rows that matters.
+    """
+
+    atoms: Atoms
+    factors: Factors
+    places: Floats
+    pay: Floats
+    theta: Floats
+    unknown: NDArray[np.bool_] | None
+
+    @classmethod
+    def of(cls, atoms: Atoms, f: Factors, lo: Floats | None, hi: Floats) -> Product:
+        """Look at every row, or bin; ends of means are the same for all sets, or one for each."""
+        top, gain, q = (hi - f.depth)[..., None], f.gain[..., None], f.shape.q
+        bottom = None if lo is None else (lo - f.depth)[..., None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            s = atoms.points - top
+            reach = q(gain * np.maximum(atoms.right - top, 0.0))
+            if bottom is None:
+                np.maximum(s, 0.0, out=s)
+                reach = reach[..., 0]
+            else:
+                if lo is not hi:
+                    np.maximum(s, np.minimum(atoms.points - bottom, 0.0), out=s)
+                reach = np.maximum(reach, q(gain * np.minimum(atoms.left - bottom, 0.0))).min(-1)
+            s *= gain
+            pay = q(s)
+            theta = np.minimum(np.maximum(np.log1p(reach), f.norm), _LARGEST)
+            if atoms.bins is None:
+                return cls(atoms, f, s, pay, theta, None)
+            pay += 1.0
+            np.minimum(pay, _FINITE, out=pay)
+            lowest = top[..., 0] if bottom is None else bottom[..., 0]
+            unknown = (top[..., 0] > atoms.known[:, 1]) | (lowest < atoms.known[:, 0])
+            return cls(atoms, f, s, pay, theta, unknown)
+
+    def capped(self, theta: Floats) -> Floats:
+        """Return Σ min(φ - norm, θ - norm), at least."""
+        atoms, f = self.atoms, self.factors
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.unknown is None:
+                total = _sum_of_logs(1.0 + np.minimum(self.pay, np.expm1(theta)[..., None]))
+            else:
+                total = _sum_of_bins(atoms, f, self.places, self.pay, theta)
+                total = np.where(self.unknown, -np.inf, total)
+            return total - atoms.n * f.norm - (_ROUNDING * (atoms.n + atoms.k * theta) + _FIXED)
+
+    @property
+    def outer(self) -> tuple[Floats, Floats]:
+        """φ - norm of rows that may be dropped, and how many rows have each; +∞ for those that are not there."""
+        norm = self.factors.norm[..., None]
+        if self.atoms.bins is None:
+            with np.errstate(divide="ignore"):
+                return np.log1p(self.pay) - norm, np.ones(self.atoms.points.shape)
+        n = 2 * self.atoms.others.shape[2]
+        size = self.pay.shape[-1]
+        return np.log(self.pay[..., size - n :]) - norm, self.atoms.rows[:, size - n :]
+
+
 def log_products(atoms: Atoms, f: Factors, lo: Floats | None, hi: Floats) -> Floats:
     """Return the logarithm of each product of factors that is left without the k largest.
 
@@ -290,33 +484,38 @@ def log_products(atoms: Atoms, f: Factors, lo: Floats | None, hi: Floats) -> Flo
     -------
     ndarray of shape (factors, cells of scales, sets)
     """
-    top, gain, q = (hi - f.depth)[..., None], f.gain[..., None], f.shape.q
-    bottom = None if lo is None else (lo - f.depth)[..., None]
-    with np.errstate(over="ignore", invalid="ignore"):
-        s = atoms.points - top
-        reach = q(gain * np.maximum(atoms.right - top, 0.0))
-        if bottom is None:
-            np.maximum(s, 0.0, out=s)
-            reach = reach[..., 0]
-        else:
-            if lo is not hi:
-                np.maximum(s, np.minimum(atoms.points - bottom, 0.0), out=s)
-            reach = np.maximum(reach, q(gain * np.minimum(atoms.left - bottom, 0.0))).min(-1)
-        s *= gain
-        pay = q(s)
-        theta = np.minimum(np.maximum(np.log1p(reach), f.norm), _LARGEST)
-        if atoms.bins is None:
-            np.minimum(pay, np.expm1(theta)[..., None], out=pay)
-            pay += 1.0
-            total = _sum_of_logs(pay)
-        else:
-            pay += 1.0
-            np.minimum(pay, _FINITE, out=pay)
-            total = _sum_of_bins(atoms, f, s, pay, theta)
-            lowest = top[..., 0] if bottom is None else bottom[..., 0]
-            total[(top[..., 0] > atoms.known[:, 1]) | (lowest < atoms.known[:, 0])] = -np.inf
-        total -= atoms.n * f.norm + atoms.k * (theta - f.norm) + atoms.paid * f.norm
-        return total - (_ROUNDING * (atoms.n + atoms.k * theta) + _FIXED)
+    found = Product.of(atoms, f, lo, hi)
+    return found.capped(found.theta) - atoms.k * (found.theta - f.norm) - atoms.paid * f.norm
+
+
+def log_pooled(a: Product, b: Product, k: float, paid: float = 0.0) -> Floats:
+    """Return the logarithm of the products of the factors of two samples without the k largest of both.
+
+    An adversary who saw the rows is paid the least factor of either for so many.
+    """
+    dropped = k + (a.atoms.n - a.atoms.n_rows) + (b.atoms.n - b.atoms.n_rows)  # with those that are not there
+    (of_a, rows_a), (of_b, rows_b) = a.outer, b.outer
+    logs, rows = np.concatenate([of_a, of_b], axis=-1), np.concatenate([rows_a, rows_b], axis=-1)
+    theta = np.clip(_quantile(logs, rows, dropped), 0.0, _LARGEST)
+    norm_a, norm_b = a.factors.norm, b.factors.norm
+    total = a.capped(theta + norm_a) + b.capped(theta + norm_b)
+    return np.asarray(total - dropped * theta - paid * np.maximum(norm_a, norm_b))
+
+
+def _quantile(logs: Floats, rows: Floats, k: Floats) -> Floats:
+    """Return numbers that at most k rows exceed, and hardly fewer; there may be no such number, and then it is 0."""
+    first = float(k.flat[0])
+    if (k == first).all() and ((rows == 0) | (rows == 1)).all():
+        logs = np.where(rows > 0, logs, -np.inf)
+        if not first < logs.shape[-1]:
+            return np.zeros(logs.shape[:-1])
+        return np.partition(logs, -int(first) - 1, axis=-1)[..., -int(first) - 1]
+    order = np.argsort(-logs, axis=-1)
+    above = np.cumsum(np.take_along_axis(np.broadcast_to(rows, logs.shape), order, axis=-1), axis=-1)
+    enough = above > k[..., None]
+    place = np.where(enough.any(-1), enough.argmax(-1), -1)
+    found = np.take_along_axis(order, np.maximum(place, 0)[..., None], axis=-1)
+    return np.where(place >= 0, np.take_along_axis(logs, found, axis=-1)[..., 0], 0.0)
 
 
 def _sum_of_bins(atoms: Atoms, f: Factors, s: Floats, pay: Floats, theta: Floats) -> Floats:
@@ -326,8 +525,13 @@ def _sum_of_bins(atoms: Atoms, f: Factors, s: Floats, pay: Floats, theta: Floats
     size, n = of_bins.shape[2], atoms.others.shape[2]
     logs = np.log(pay)
     bent = np.maximum(-shape.second(s[..., :size], 1 / pay[..., :size]), 0.0)
-    bent += gain * (shape.third / 3) * of_bins[:, 2]
-    np.minimum(bent, shape.bend, out=bent)
+    third: Any = shape.third
+    most: Any = shape.bend
+    if shape.right is not None:
+        right = s[..., :size] >= gain * of_bins[:, 2]
+        most, third = np.where(right, shape.right[0], most), np.where(right, shape.right[1], third)
+    bent += gain * (third / 3) * of_bins[:, 2]
+    np.minimum(bent, most, out=bent)
     bent *= of_bins[:, 1]
     bent *= gain * gain / -2
     bent += logs[..., :size] * of_bins[:, 0]
@@ -335,14 +539,23 @@ def _sum_of_bins(atoms: Atoms, f: Factors, s: Floats, pay: Floats, theta: Floats
     if not n:
         return total
     low, high = logs[..., size : size + n], logs[..., size + n :]
-    whole = np.maximum(low, high) <= theta
+    whole, none = np.maximum(low, high) <= theta, np.minimum(low, high) >= theta
     low, high = np.minimum(low, theta), np.minimum(high, theta)
     least = atoms.others[:, 0] * low + atoms.others[:, 1] * high - np.abs(high - low) * atoms.others[:, 3]
-    # Where both ends are equal all rows of the bin are in the valley of the cell, or at one point.
+    # Where both ends are equal all rows of the bin are in the valley of the cell, or at one point; and where both are
+    # capped, on one side of the valley, all of its rows are.
     low, high = s[..., size : size + n], s[..., size + n :]
-    hollow = (low < shape.hollow[1]) & (high > shape.hollow[0]) & (low < high)
-    least -= hollow * (gain * gain * (shape.peak / 2) * atoms.others[:, 2])
-    np.maximum(least, bent[..., size - n :] - gain * shape.steep * atoms.others[:, 4], out=least, where=whole)
+    hollow = (low < shape.hollow[1]) & (high > shape.hollow[0]) & (low < high) & ~(none & (low * high > 0))
+    peak: Any = shape.peak
+    if shape.right is not None:
+        peak = np.where(low >= 0, shape.right[2], peak)
+    least -= hollow * (gain * gain * (peak / 2) * atoms.others[:, 2])
+    slack = gain * shape.steep * atoms.others[:, 4]
+    np.maximum(least, bent[..., size - n :] - slack, out=least, where=whole)
+    # Rows that are nearly equal: φ is nowhere steeper than that, and rows are so far from their mean on average.
+    count, squares = of_bins[:, 0, size - n :], of_bins[:, 1, size - n :]
+    equal = count * np.minimum(logs[..., size - n : size], theta) - gain * shape.steep * np.sqrt(count * squares)
+    np.maximum(least, equal - slack, out=least)
     return total + least.sum(-1)
 
 
@@ -376,14 +589,14 @@ class Excess:
     ----------
     atoms : sequence of Atoms
         The rows; of several ways to take them the evidence is averaged.
-    factors : Factors
+    factors : sequence of Factors
         The factors, the main one first.
     price : ndarray
         The logarithm of what evidence must reach, for each set.
     """
 
     atoms: Sequence[Atoms]
-    factors: Factors
+    factors: Sequence[Factors]
     price: Floats
 
     def __call__(self, lo: Floats | None, hi: Floats) -> Floats:
@@ -399,20 +612,21 @@ class Excess:
     def _parts(self) -> list[Factors]:
         """The factors, one by one where there are many points: arrays that do not fit into a cache are slow."""
         if self.atoms[0].points.size <= _CACHED:
-            return [self.factors]
-        return [self.factors.each(partial(_line, j=j)) for j in range(len(self.factors.depth))]
+            return list(self.factors)
+        return [one.each(partial(_line, j=j)) for one in self.factors for j in range(len(one.depth))]
 
     def at(self, sets: Any) -> Excess:
         """Return the tests of some sets."""
         if len(sets) == len(self.price) and (sets.dtype != bool or sets.all()):  # in order, and none twice
             return self
-        return Excess([one.at(sets) for one in self.atoms], self.factors.each(lambda x: x[..., sets]), self.price[sets])
+        factors = [one.each(lambda x: x[..., sets]) for one in self.factors]
+        return Excess([one.at(sets) for one in self.atoms], factors, self.price[sets])
 
     @cached_property
     def first(self) -> Floats:
         """About twice how far ends are from the middle; it does not depend on how many rows may be dropped."""
-        f, shape = self._main, self.factors.shape
-        at_mean = f.norm - np.log1p(shape.q(f.gain * f.depth))  # the factor is 1 there, if rows have no spread
+        f = self._main
+        at_mean = f.norm - np.log1p(f.shape.q(f.gain * f.depth))  # the factor is 1 there, if rows have no spread
         return 2 * ((self.price - f.log_weight) / self.atoms[0].n_rows + at_mean) / f.rate
 
     @property
@@ -426,7 +640,7 @@ class Excess:
     @property
     def deepest(self) -> Floats:
         """The largest depth of the factors of each set."""
-        return self.factors.depth.max(axis=(0, 1))
+        return np.max([one.depth.max(axis=(0, 1)) for one in self.factors], axis=0)
 
     @cached_property
     def slope(self) -> Floats:
@@ -436,7 +650,7 @@ class Excess:
     @cached_property
     def _main(self) -> Factors:
         """The first factor of the first cell, without these axes."""
-        return self.factors.each(lambda x: x[0, 0])
+        return self.factors[0].each(lambda x: x[0, 0])
 
 
 def _line(table: Floats, j: int) -> Floats:
@@ -472,8 +686,10 @@ def ends(test: Any) -> tuple[Floats, Floats]:
             moved, low[left] = ended - low[left], ended
         finite = np.isfinite(ended)
         left, moved, part = left[finite], moved[finite], part.at(finite)
+        if not len(left):
+            break
         above[left] = part(low[left], low[left])
-        left = left[(above[left] > 0.5 * part.price) & (moved > 0.02 * part.first)]
+        left = left[(above[left] > 2 * _ROUGHLY) & (moved > 0.001 * part.first)]
         if not len(left):
             break
     finite = np.isfinite(low)

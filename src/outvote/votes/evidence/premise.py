@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from outvote.votes.evidence import kernel
 from outvote.votes.evidence.bins import Bins
-from outvote.votes.evidence.factors import VarianceFactor, premise_factors
-from outvote.votes.evidence.kernel import Atoms, Excess, Factors, Floats, log_products
+from outvote.votes.evidence.factors import premise_factors
+from outvote.votes.evidence.kernel import STAKES, Atoms, Excess, Factors, Floats, log_products
 
 #: In a tail of exponent 2.5 fewer than j/20 rows would lie where the j-th farthest must lie to be gross.
 _RARE, _TAIL = 20.0, 2.5
@@ -161,7 +161,67 @@ def unreadable(read: Read, k: Any) -> NDArray[np.bool_]:
     return read.n_other < 1.5 * np.asarray(k)
 
 
-class Premises:
+class Scaled:
+    """Sets of rows, less a number in their middle, and in units of a power of two near a scale of each.
+
+    Parameters
+    ----------
+    atoms : sequence of Atoms
+        The rows; of several ways to take them the evidence is averaged.
+    scales : array-like
+        Positive numbers.
+    """
+
+    def __init__(self, atoms: Sequence[Atoms], scales: Any):
+        scales = np.asarray(scales, dtype=float)
+        self.n_sets, self._exponent = len(scales), np.frexp(scales)[1].astype(int)
+        self._scales, self._centre = np.ldexp(scales, -self._exponent), atoms[0].middle[: len(scales)]
+        centre = np.concatenate([self._centre, -self._centre])
+        self._atoms = [one.standardised(centre, np.tile(-self._exponent, 2)) for one in atoms]
+
+    def test(self, factors: Sequence[Factors], price: float) -> Excess:
+        """Return the test of all sets, in both directions, by factors in units of the scales."""
+        unit = np.tile(self._scales, 2)
+        ready = [one.at_scale(unit, unit) for one in factors]
+        return Excess(self._atoms, ready, np.full(len(unit), price))
+
+    def given(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Return numbers as the rows were given, moved outwards by what rounding may do."""
+        with np.errstate(over="ignore"):
+            low, high = (np.ldexp(one, self._exponent) + self._centre for one in (low, high))
+        return np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
+
+    def lacking(self, factors: Sequence[Factors], price: float, low: float, high: float) -> Floats:
+        """Return by how much evidence falls short of ruling out all means below an end, and all above the other."""
+        ends = np.array([low, -high]) - np.concatenate([self._centre, -self._centre])
+        test = self.test(factors, price)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.maximum(-test(None, np.ldexp(ends, np.tile(-self._exponent, 2))), 0.0)
+
+    def declared(self, factors: Sequence[Factors], price: float, alternative: str) -> tuple[float, float]:
+        """Return the ends of the interval of a set if its scale is right, as far as asked for."""
+        found = np.array([-np.inf, -np.inf])
+        which = np.flatnonzero([alternative != "less", alternative != "greater"])
+        with np.errstate(over="ignore", invalid="ignore"):
+            found[which] = kernel.ends(self.test(factors, price).at(which))[0]
+        low, high = self.given(found[:1], -found[1:])
+        return float(low[0]), float(high[0])
+
+    def log_spread(self, lo: Any, hi: Any, sds: Any) -> Floats:
+        """Return the logarithm of the evidence that variances exceed some, whatever means from `lo` to `hi` there are.
+
+        For each set, and for several cells of means or several sds, on an axis before that of the sets.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            unit = np.ldexp(np.asarray(sds, dtype=float), -self._exponent).reshape(1, -1, self.n_sets)
+            ends = (np.asarray(one, dtype=float) - self._centre for one in (lo, hi))
+            lo, hi = (np.clip(np.ldexp(one, -self._exponent), -1e300, 1e300) for one in ends)
+            f = Factors.spread(np.reshape(STAKES, (-1, 1, 1)), np.tile(unit, (len(STAKES), 1, 1)))
+            one = self._atoms[0].at(np.arange(self.n_sets))
+            return kernel.mixed(log_products(one, f, lo, hi) + f.log_weight)
+
+
+class Premises(Scaled):
     """Sets of rows, and what evidence leaves of their means if their sds are at most some numbers.
 
     Parameters
@@ -174,8 +234,10 @@ class Premises:
         Positive numbers.
     adaptive : bool
         Whether whoever corrupted the rows had seen them.
-    factors : sequence of VarianceFactor, optional
+    factors : sequence of Factors, optional
         Factors for an sd of 1, if not those for so many rows.
+    share : float, optional
+        The share of δ of each end, if not what the spread leaves of it.
     """
 
     def __init__(
@@ -185,26 +247,27 @@ class Premises:
         sds: Any,
         *,
         adaptive: bool = False,
-        factors: Sequence[VarianceFactor] | None = None,
+        factors: Sequence[Factors] | None = None,
+        share: float = OF_END,
     ):
         n_rows, sds = np.broadcast_arrays(np.asarray(n_rows, dtype=float), np.asarray(sds, dtype=float))
-        self.n_sets, self._adaptive = len(sds), adaptive
-        exponent = np.frexp(sds)[1].astype(int)  # cells of scales are the same for rows twice as large
-        self._sds, self._exponent, self._centre = np.ldexp(sds, -exponent), exponent, atoms[0].middle[: len(sds)]
-        centre = np.concatenate([self._centre, -self._centre])
-        self._atoms = [one.standardised(centre, np.tile(-exponent, 2)) for one in atoms]
-        kinds, which = np.unique(n_rows, return_inverse=True)
-        lists = [premise_factors(n, adaptive=adaptive) if factors is None else factors for n in kinds.tolist()]
-        lines = np.zeros((3, max(map(len, lists)), len(lists)))
-        for j, some in enumerate(lists):
-            lines[:, : len(some), j] = np.array([(one.rate, one.depth, one.weight) for one in some]).T
-            lines[:2, len(some) :, j] = lines[:2, :1, j]  # of no weight
-        self._factors, self._n_rows = np.tile(lines[:, :, which.ravel()], 2), np.tile(n_rows, 2)
+        super().__init__(atoms, sds)
+        self._adaptive, self._log_share, self._n_rows = adaptive, math.log(share), np.tile(n_rows, 2)
+        if factors is None:
+            kinds, which = np.unique(n_rows, return_inverse=True)
+            lists = [premise_factors(n, adaptive=adaptive) for n in kinds.tolist()]
+            lines = np.zeros((3, max(map(len, lists)), len(lists)))
+            for j, some in enumerate(lists):
+                lines[:, : len(some), j] = np.array([(one.rate, one.depth, one.weight) for one in some]).T
+                lines[:2, len(some) :, j] = lines[:2, :1, j]  # of no weight
+            rate, depth, weight = np.tile(lines[:, :, which.ravel()], 2)[:, :, None]
+            factors = [Factors.variance(rate, depth, 1.0, weight)]
+        self._factors = [one.each(lambda x: np.broadcast_to(x, (*x.shape[:2], 2 * len(sds)))) for one in factors]
         self._believed: tuple[Any, Any] = (None, None)
 
     def believed(self) -> Floats:
         """Return the sds, doubled as long as the rows contradict them."""
-        sds, left = self._sds.copy(), np.arange(self.n_sets)
+        sds, left = self._scales.copy(), np.arange(self.n_sets)
         ends = np.empty((2, self.n_sets))
         while len(left):
             ends[:, left] = self._interval(left, sds[left], LOG_DELTA)
@@ -221,9 +284,7 @@ class Premises:
         else:
             sds = np.ldexp(np.broadcast_to(np.asarray(sds, dtype=float), self.n_sets), -self._exponent)
             low, high = self._interval(np.arange(self.n_sets), sds, log_delta)
-        with np.errstate(over="ignore"):
-            low, high = (np.ldexp(one, self._exponent) + self._centre for one in (low, high))
-        return np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
+        return self.given(low, high)
 
     def _interval(self, sets: NDArray[np.intp], sds: Floats, log_delta: float) -> Floats:
         """Return both ends for some sets, looking at some of them at a time."""
@@ -238,10 +299,9 @@ class Premises:
 
     def _test(self, sets: NDArray[np.intp], sds: Floats, log_delta: float, cells: Floats) -> Excess:
         """Return the test of some sets, in one direction each, for cells of scales."""
-        rate, depth, weight = self._factors[:, :, None, sets]
-        unit = np.exp2((cells - 0.5) / _CELLS)
-        factors = Factors.variance(rate, depth, np.minimum(np.exp2(cells / _CELLS), sds) / unit, weight).in_units(unit)
-        return Excess([one.at(sets) for one in self._atoms], factors, np.full(len(sets), -log_delta - math.log(OF_END)))
+        unit, top = np.exp2((cells - 0.5) / _CELLS), np.minimum(np.exp2(cells / _CELLS), sds)
+        factors = [one.each(lambda x: x[..., sets]).at_scale(unit, top) for one in self._factors]
+        return Excess([one.at(sets) for one in self._atoms], factors, np.full(len(sets), -log_delta - self._log_share))
 
     def _ends(self, sets: NDArray[np.intp], sds: Floats, log_delta: float) -> Floats:
         """Return numbers below which every mean is ruled out for every scale up to the sds."""
@@ -302,7 +362,7 @@ def _lowest_cells(atoms: Atoms, end: Floats, tops: Floats, price: float, n_rows:
     stake = np.clip(np.sqrt(error), 0.003, 0.3)
     below = np.minimum(np.nan_to_num(guess, nan=-1e3), tops - 1) + np.arange(-2.0, 2.0)[:, None]
     for _ in range(_MOST_LOOKS):
-        possible = log_products(atoms, Factors.spread(stake, np.exp2(below / _CELLS)[None]), None, end)[0] < price
+        possible = log_products(atoms, Factors.spread(stake[None], np.exp2(below / _CELLS)[None]), None, end)[0] < price
         if not possible[0].any():
             break
         below = np.where(possible[0], below - 3, below)

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from outvote.votes.evidence.bins import least_sum_of_kinds, two_kinds
 from outvote.votes.evidence.factors import Factor, Floats
 from outvote.votes.evidence.grid import Grid, index_in, pilot_of
 from outvote.votes.evidence.premise import Read
-from outvote.votes.evidence.rows import LogParts, SortedRows, least_sum
+from outvote.votes.evidence.rows import SortedRows, log_sum
 from outvote.votes.evidence.scale import log_spread_of
 
 #: From so many rows on they are gathered in cells.
@@ -238,6 +238,57 @@ def _times(factor: Any, slope: Floats) -> Floats:
     return np.where(slope > 0, factor * slope, 0.0)
 
 
+class LogParts(NamedTuple):
+    """Logarithms of factors.
+
+    Attributes
+    ----------
+    total : float
+        The sum of those that are never dropped.
+    values : ndarray
+        The others.
+    weights : ndarray or None
+        How many rows have each of them; None if each has one.
+    """
+
+    total: float
+    values: Floats
+    weights: Floats | None = None
+
+    def least(self, n_dropped: int) -> float:
+        """Add up the values without the largest ones, `n_dropped` at most, as far as they are positive."""
+        if self.weights is None:
+            return least_sum(self.values.copy(), n_dropped)
+        if not len(self.values):
+            return 0.0
+        return float(least_sum_of_kinds(self.values, self.weights, n_dropped))
+
+    def __or__(self, other: LogParts) -> LogParts:
+        """Return the parts of two samples together."""
+        if self.weights is None and other.weights is None:
+            weights = None
+        else:
+            weights = np.concatenate(
+                [np.ones(len(one.values)) if one.weights is None else one.weights for one in (self, other)]
+            )
+        return LogParts(self.total + other.total, np.concatenate([self.values, other.values]), weights)
+
+
+def least_sum(logs: Floats, n_dropped: int) -> float:
+    """Add up logarithms without the largest ones, `n_dropped` at most, as far as they are positive; reorders them.
+
+    Examples
+    --------
+    >>> least_sum(np.array([3.0, -1.0, 2.0]), 1), least_sum(np.array([3.0, -1.0, 2.0]), 3)
+    (1.0, -1.0)
+    """
+    k = min(n_dropped, len(logs))
+    if 0 < k < len(logs):
+        logs.partition(len(logs) - k - 1)
+    largest = logs[len(logs) - k :]
+    return float(np.add.reduce(logs[: len(logs) - k])) + float(np.add.reduce(largest[largest <= 0]))
+
+
 class RatioRows(SortedRows):
     """Rows of a numerator and a denominator, of which some may be dropped; means are ratios here.
 
@@ -324,10 +375,6 @@ class RatioRows(SortedRows):
     def _like(self, cells: Cells, n_corrupt: int) -> RatioRows:
         return RatioRows(cells, n_corrupt, self.n_found, adaptive=self.adaptive)
 
-    def _compiled(self, factor: Factor) -> Callable[..., Any] | None:
-        """Return None: there is no compiled function."""
-        return None
-
     def log_parts(self, factor: Factor, low: float, high: float, window: tuple[float, float] | None = None) -> LogParts:
         """Return the sum of the logarithms of the factors that are never dropped, and the logarithms of the others.
 
@@ -383,6 +430,15 @@ class RatioRows(SortedRows):
         parts = self.log_parts(factor, low, high, window)
         total = parts.total + parts.least(self.droppable)
         return total + self.n_corrupt * (factor.least - factor.norm) if self.adaptive else total
+
+    def log_evidence(self, factors: Sequence[Factor], low: float, high: float) -> float:
+        """Return the logarithm of the weighted sum of these products."""
+        return log_sum([math.log(one.weight) + self.log_product(one, low, high) for one in factors])
+
+    def excess_over(self, factors: Sequence[Factor], price: float) -> Callable[[float, float], float]:
+        """Return what gives `log_evidence` less a price, and less than rounding may add."""
+        price += 2.0**-51 * self.n_rows + 2.0**-44
+        return lambda low, high: self.log_evidence(factors, low, high) - price
 
     def squares_above(self, end: float, unit: float, *, keep_small: bool = True) -> list[tuple[Floats, Floats]]:
         """Return the squares of positive gaps at the ratio `end`, in units, at least, and how many rows have each.

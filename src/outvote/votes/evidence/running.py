@@ -21,7 +21,7 @@ import numpy as np
 from outvote.assumptions import Assumption, Bounded
 from outvote.votes.evidence.bounded import bounded_end
 from outvote.votes.evidence.factors import Factor, Floats, factors_for, premise_factors
-from outvote.votes.evidence.interval import EvidenceInterval, both_ends, premise_interval, scale_of, scaled_end
+from outvote.votes.evidence.interval import EvidenceInterval, both_ends, premise_interval, scale_of, scaled_interval
 from outvote.votes.evidence.proportion import Tally
 from outvote.votes.evidence.rows import SortedRows, log_sum
 from outvote.votes.roots import falling_root
@@ -123,7 +123,7 @@ def running_interval(
     factors = running_factors(assume, progress, n_plan, stake_price, adaptive=rows.adaptive)
     if assume is None:
         return premise_interval(rows, sd, terms, factors=factors)
-    return both_ends(rows, terms, lambda side, sign: scaled_end(side, factors, price, scale_of(assume)))
+    return scaled_interval(rows, factors, price, scale_of(assume), terms)
 
 
 def _bounded_end(rows: SortedRows, assume: Bounded, price: float, stakes: Sequence[tuple[float, float]]) -> float:

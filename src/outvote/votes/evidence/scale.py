@@ -9,44 +9,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from outvote.votes.evidence.factors import Floats, sum_of_logs
+from outvote.votes.evidence.factors import Floats
+from outvote.votes.evidence.kernel import STAKES, Atoms, Factors, log_products, mixed
 from outvote.votes.roots import falling_root
 
-#: Stakes of the bets that a variance is larger than some v; each has a quarter of the weight.
-STAKES = (0.01, 0.03, 0.1, 0.3)
 #: Ratio of the ends of a cell of variances.
 _CELL = 1.02
-#: Sums that are added up side by side: as many as in _numba/ends.py.
-_LANES = 32
-#: Exponentials of numbers up to this are finite.
-_LARGEST_LOG = 700.0
-#: Variances of a larger logarithm are near the largest float.
+#: Variances of a larger logarithm are near the largest float; or so large that the evidence hardly grows any more.
 _LARGE_LOG = 600.0
 
 
-def log_spread(squares: Floats, n_dropped: int, n_corrupt: int, *, adaptive: bool) -> float:
-    """Return the logarithm of the evidence that a variance exceeds 1, from squares in ascending order.
-
-    The factors are 1 + t(square - 1) for each stake t. The `n_dropped` largest squares are left out if they exceed 1;
-    an adaptive adversary is paid the least factor, 1 - t, for every one of `n_corrupt` rows.
-    """
-    most = max(len(squares) - n_dropped, int(np.searchsorted(squares, 1.0)))  # squares below 1 are not dropped
-    return log_spread_of([(squares[:most], 1)], n_corrupt, adaptive=adaptive)
-
-
 def log_spread_of(parts: Sequence[tuple[Floats, Any]], n_corrupt: int, *, adaptive: bool) -> float:
-    """Return the same from squares that are not dropped, each of which counts so many times."""
+    """Return the logarithm of the evidence that a variance exceeds 1, from squares that count so many times."""
     logs = []
     for t in STAKES:
         total = n_corrupt * math.log1p(-t) if adaptive else 0.0
         with np.errstate(over="ignore"):
-            for squares, times in parts:
-                pay = squares * t + (1 - t)
-                total += times * sum_of_logs(pay) if np.ndim(times) == 0 else float(times @ np.log(pay))
+            total += sum(float(np.sum(times * np.log(squares * t + (1 - t)))) for squares, times in parts)
         logs.append(total)
     return log_mean(logs)
 
@@ -102,21 +86,34 @@ class Pairs:
         """How many of the squares may be dropped."""
         return min(self.n_corrupt - self.n_found, len(self.squares))
 
+    def log_spread(self, sd: float) -> float:
+        """Return the logarithm of the evidence that the variance exceeds sd²."""
+        f = Factors.spread(np.reshape(STAKES, (-1, 1, 1)), np.full((len(STAKES), 1, 1), sd))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(mixed(log_products(self._roots, f, None, np.zeros(1)) + f.log_weight)[0, 0])
+
+    @cached_property
+    def _roots(self) -> Atoms:
+        return self.atoms(np.sqrt(self.squares))
+
+    def atoms(self, points: Floats) -> Atoms:
+        """Return points of the squares, in ascending order, for the kernel."""
+        paid = self.n_corrupt * self.adaptive
+        return Atoms.of_rows(points[None], len(points), self.droppable, paid).at(np.array([0]))
+
 
 def sigma_lower(pairs: Pairs, price: float) -> float:
     """Return a lower bound on the sd of clean rows, whatever their distribution.
 
     It is wrong with probability at most exp(-price).
     """
-    squares, k = pairs.squares, pairs.droppable
-    kept = squares[: len(squares) - k]
+    kept = pairs.squares[: len(pairs.squares) - pairs.droppable]
     centre = float(kept.mean()) if len(kept) else 0.0
     if not 0 < centre < math.inf:
         return 0.0
 
     def excess(log_v: float) -> float:
-        at = squares * math.exp(-log_v)
-        return log_spread(at, k, pairs.n_corrupt, adaptive=pairs.adaptive) - price
+        return pairs.log_spread(math.exp(log_v / 2)) - price
 
     low, high = math.log(centre) - 1.0, math.log(centre) + 1.0
     while (above := excess(low)) < 0:
@@ -143,9 +140,21 @@ def sigma_upper(pairs: Pairs, kurtosis: float, price: float) -> float:
     largest = float(pairs.squares[len(pairs.squares) - pairs.droppable - 1] or pairs.squares[-1])
     if not 0 < largest < math.inf:
         return math.inf
+    exponent = math.frexp(largest)[1]
+    with np.errstate(over="ignore", under="ignore"):
+        atoms = pairs.atoms(-np.ldexp(pairs.squares, -exponent)[::-1])
+    overflown = bool(np.isinf(pairs.squares).any())
+
+    def ruled_out(cell: int, *, monotone: bool) -> bool:
+        log_v = cell * step
+        relative = log_v - exponent * math.log(2)
+        # Beside a variance that is as large, squares that no float holds may be anything: their factors are the least.
+        least = monotone or (overflown and log_v > _LARGE_LOG) or relative > _LARGE_LOG
+        return bets.evidence(atoms, min(relative, _LARGE_LOG), monotone=least) >= price
+
     step = math.log(_CELL)
     top, jump = math.ceil(math.log(largest) / step) + 1, 1
-    while bets.evidence(pairs, top * step, monotone=True) < price:  # until it is ruled out with all those above it
+    while not ruled_out(top, monotone=True):  # until it is ruled out with all those above it
         top, jump = top + jump, 2 * jump
         if jump * step > 700:
             return math.inf
@@ -153,8 +162,8 @@ def sigma_upper(pairs: Pairs, kurtosis: float, price: float) -> float:
     low = smallest  # the monotone form finds how far down everything is ruled out without looking at every cell
     while top - low > 1:
         middle = (low + top) // 2
-        low, top = (low, middle) if bets.evidence(pairs, middle * step, monotone=True) >= price else (middle, top)
-    while bets.evidence(pairs, (top - 1) * step, monotone=False) >= price:
+        low, top = (low, middle) if ruled_out(middle, monotone=True) else (middle, top)
+    while ruled_out(top - 1, monotone=False):
         top -= 1
         if top < smallest:
             return 0.0
@@ -196,24 +205,19 @@ class Bets:
         """Return what an adaptive adversary is paid: the least factor for every corrupt row."""
         return pairs.n_corrupt * (math.log1p(-0.25 / c) - norm) if pairs.adaptive else 0.0
 
-    def evidence(self, pairs: Pairs, log_v: float, *, monotone: bool) -> float:
-        """Return the logarithm of the evidence against a cell; the monotone form is against all higher ones, too."""
+    def evidence(self, atoms: Atoms, log_v: float, *, monotone: bool) -> float:
+        """Return the logarithm of the evidence against a cell; the monotone form is against all higher ones, too.
+
+        The factors are squares about a D of their own: 1 + z + cz² = (1 - 1/4c)·(1 + s²).
+        """
+        c, norm = np.array(self.curves).T[:, :, None, None]
+        v, least = math.exp(log_v), 1 - 0.25 / c
+        gain, depth = np.sqrt(c / least) * self.eta / v, v * (1 + 0.5 / (c * self.eta))
+        f = Factors(depth, gain, np.expm1(norm), -np.log(least), gain, 0 * gain)
+        zero = np.zeros(1)
         with np.errstate(over="ignore", invalid="ignore"):
-            z = self.eta * (1 - pairs.squares * math.exp(min(-log_v, _LARGEST_LOG)))
-        # Beside a variance that is as large, squares that no float holds may be anything: their factors are the least.
-        unknown = np.isinf(pairs.squares) if log_v > _LARGE_LOG else None
-        logs, n_kept = [], len(z) - pairs.droppable
-        for c, norm in self.curves:
-            at = np.maximum(z, -0.5 / c) if monotone else z
-            if unknown is not None:
-                at = np.where(unknown, -0.5 / c, at)
-            with np.errstate(over="ignore"):
-                values = np.log1p(at * (1 + c * at))  # and not the sum: squares may be infinite
-            values.partition(max(n_kept - 1, 0))
-            small = values[n_kept:][values[n_kept:] <= norm]
-            total = float(values[:n_kept].sum() + small.sum()) - (n_kept + len(small)) * norm
-            logs.append(total + self._paid(pairs, c, norm))
-        return log_mean(logs)
+            logs = log_products(atoms, f, None if monotone else zero, zero)
+        return log_mean(logs[:, 0, 0].tolist())
 
 
 def log_mean(logs: Sequence[float]) -> float:
@@ -248,19 +252,5 @@ def central_sd(values: Floats, n_dropped: int) -> float:
         return 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         gaps = rows - middle
-        gaps -= sum_in_lanes(gaps) / len(gaps)
-        return math.sqrt(sum_in_lanes(gaps * gaps) / len(gaps))
-
-
-def sum_in_lanes(values: Floats) -> float:
-    """Add up numbers in an order of its own, which compiled functions follow: each 32nd number, then these sums.
-
-    Examples
-    --------
-    >>> sum_in_lanes(np.arange(100.0))
-    4950.0
-    """
-    whole = len(values) // _LANES * _LANES
-    lanes = np.add.reduce(values[:whole].reshape(-1, _LANES), axis=0)
-    lanes[: len(values) - whole] += values[whole:]
-    return float(np.add.accumulate(lanes)[-1])
+        gaps -= gaps.mean()
+        return math.sqrt(float(np.mean(gaps * gaps)))

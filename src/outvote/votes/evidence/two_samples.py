@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
 
 from outvote.assumptions import Assumption, Bounded, BoundedRatio, FiniteKurtosis
 from outvote.votes.evidence.interval import (
@@ -16,9 +20,12 @@ from outvote.votes.evidence.interval import (
     free_interval,
     premise_interval,
 )
-from outvote.votes.evidence.joint import Joint, Pair, pairs_of_factors
+from outvote.votes.evidence.joint import Differences, Joint, Pair, pairs_of_factors
+from outvote.votes.evidence.kernel import ends as kernel_ends
+from outvote.votes.evidence.premise import Scaled
 from outvote.votes.evidence.proportion import Tally, proportion_interval, seen_difference
 from outvote.votes.evidence.rates import rates_interval
+from outvote.votes.evidence.ratio import RatioRows
 from outvote.votes.evidence.rows import SortedRows
 from outvote.votes.evidence.running import running_interval, sizes_near
 from outvote.votes.evidence.running_bounded import bounded_difference
@@ -35,6 +42,8 @@ _MEANS = (-0.5, -0.1, 0.1, 0.5)
 _MOST_CELLS = 40
 #: Ratios come in cells whose ends have this ratio.
 _RATIO_CELL = 2 ** (1 / 8)
+#: Numbers that are looked at together.
+_TOGETHER = 1 << 16
 #: How finely corrupt rows are split between samples that are weighed apart.
 _SPLITS = 16
 #: For more rows of 0 and 1 than this exact tails would take seconds: two intervals are subtracted.
@@ -202,24 +211,57 @@ def _difference_ends(
     """Return what finds the lower end of a difference (sign 1), or the upper one."""
     price = _price(a, b, terms, _OF_A)
     pairs_of = [one.pairs(terms.price) for one in scales]
+    span = (own.low, own.high)
+    if isinstance(a.rows, RatioRows) or isinstance(b.rows, RatioRows):
+        return partial(_end_of_ratios, a, b, pairs_of, span, price, free)
+    possible = all(one.rows.n_values > one.rows.droppable for one in (a, b)) and math.isfinite(own.high - own.low)
+    if not possible:
+        return lambda sign, beyond: -sign * math.inf
+    at_once = max(
+        _TOGETHER // (len(pairs_of[0]) * sum(one.rows.first_set.atoms[0].points.shape[1] for one in (a, b))), 1
+    )
+    parts = [pairs_of[:1], *(pairs_of[k : k + at_once] for k in range(1, len(pairs_of), at_once))]
+    tests = [Differences.of(a.rows, b.rows, some, span, price, free) for some in parts]
 
     def end(sign: int, beyond: float | None) -> float:
-        rows = (a.rows.mirrored, b.rows) if sign > 0 else (a.rows, b.rows.mirrored)
-        found, start = math.inf, -math.inf
-        for pairs in pairs_of:
-            if found == -math.inf:  # nothing is ruled out, whatever the other scales say
+        found, start = np.array([math.inf]), np.array([-math.inf])
+        for test in tests:
+            if found[0] == -math.inf:  # nothing is ruled out, whatever the other scales say
                 break
-            joint = Joint(*rows, pairs, (own.low, own.high), free, -sign)
-            if beyond is not None and joint.least(-math.inf, sign * beyond) >= price:
+            one = test.at(np.array([0 if sign > 0 else 1]))
+            if beyond is not None and one(None, np.array([sign * beyond]))[0] >= 0:
                 continue  # far enough, and no need to know how far
-            if math.isfinite(found) and joint.rules_out_below(price, found, start):
+            if math.isfinite(found[0]) and (
+                one(None, found)[0] >= 0 or (one(start, found)[0] >= 0 and one(None, start)[0] >= 0)
+            ):
                 continue
-            one, begun = joint.lower_end(price)
-            if one < found:
-                found, start = one, begun
-        return sign * found
+            low, begun = kernel_ends(one)
+            if low[0] < found[0]:
+                found, start = low, begun
+        return sign * float(found[0])
 
     return end
+
+
+def _end_of_ratios(
+    a: Sample, b: Sample, pairs_of: list[list[Pair]], span: tuple[float, float], price: float, free: int | None,
+    sign: int, beyond: float | None,
+) -> float:  # fmt: skip
+    """Return the lower end of a difference of ratios (sign 1), or the upper one."""
+    rows = (a.rows.mirrored, b.rows) if sign > 0 else (a.rows, b.rows.mirrored)
+    found, start = math.inf, -math.inf
+    for pairs in pairs_of:
+        if found == -math.inf:  # nothing is ruled out, whatever the other scales say
+            break
+        joint = Joint(*rows, pairs, span, free, -sign)
+        if beyond is not None and joint.least(-math.inf, sign * beyond) >= price:
+            continue
+        if math.isfinite(found) and joint.rules_out_below(price, found, start):
+            continue
+        one, begun = joint.lower_end(price)
+        if one < found:
+            found, start = one, begun
+    return sign * found
 
 
 def _ratio_ends(
@@ -384,9 +426,15 @@ def _lowest_cell(rows: SortedRows, top: int, price: float) -> int | None:
         return None
     ends = [-math.inf, *(rows.central_mean() + share * sd / rows.slope for share in _MEANS), math.inf]
 
+    lows, highs = np.array(ends[:-1])[:, None], np.array(ends[1:])[:, None]
+    scaled = None if isinstance(rows, RatioRows) else Scaled(rows.first_set.atoms[:1], [sd])
+
     def ruled_out(k: int) -> bool:
-        for low, high in _from_the_middle(ends):
-            parts = rows.squares_outside(low, high, CELL**k)
+        if scaled is not None:
+            return bool((scaled.log_spread(lows, highs, [CELL**k]) >= price).all())
+        ratios: Any = rows
+        for low, high in pairwise(ends):
+            parts = ratios.squares_outside(low, high, CELL**k)
             if not log_spread_of(parts, rows.n_corrupt, adaptive=rows.adaptive) >= price:
                 return False
         return True
@@ -397,12 +445,6 @@ def _lowest_cell(rows: SortedRows, top: int, price: float) -> int | None:
     while top - k <= _MOST_CELLS and not ruled_out(k - 1):
         k -= 1
     return k if top - k <= _MOST_CELLS else None
-
-
-def _from_the_middle(ends: list[float]) -> list[tuple[float, float]]:
-    """Return cells between neighbouring ends, those in the middle first."""
-    cells = list(pairwise(ends))
-    return sorted(cells, key=lambda cell: abs(cells.index(cell) - (len(cells) - 1) / 2))
 
 
 def _apart(a: Sample, b: Sample, terms: Terms, *, relative: bool, together: int | None) -> EvidenceInterval:
