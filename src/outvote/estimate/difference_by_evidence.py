@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -54,14 +55,18 @@ def difference_by_evidence(
     found, real = answer(weighed), compared.if_real(weighed, together=together)
     if real is None:
         return found
-    if_real = answer(real)
-    low, high = if_real.interval
-    of_real = EvidenceInterval(float(low), float(high), float(if_real.estimate))
     gross = {name: one for one, name in zip(weighed.gross, weighed.names, strict=True) if one}
-    premise, statistic = if_real.certificate.premise, found.statistic
-    remark = remark_on_gross_of(gross, of_real, request.terms.alternative, premise, statistic)
+    of_real, premise, if_real = EvidenceInterval(-math.inf, math.inf, math.nan), "", None
+    with suppress(ValueError):  # rows near the largest float have a difference that no float holds, if they are real
+        if_real = replace(answer(real), remarks=())
+        low, high = if_real.interval
+        of_real, premise = (
+            EvidenceInterval(float(low), float(high), float(if_real.estimate)),
+            if_real.certificate.premise,
+        )
+    remark = remark_on_gross_of(gross, of_real, request.terms.alternative, premise, found.statistic)
     suspects = Later(partial(_suspects, weighed.gross, weighed.ordered))
-    return replace(found, remarks=(remark, *found.remarks), if_real=replace(if_real, remarks=()), suspects=suspects)
+    return replace(found, remarks=(remark, *found.remarks), if_real=if_real, suspects=suspects)
 
 
 def _suspects(gross: Sequence[Gross | None], ordered: Sequence[Ordered]) -> list[tuple[int, int]]:

@@ -65,6 +65,8 @@ def interval_in_words(found: EvidenceInterval, alternative: str) -> str:
         end, word = (found.low, "at least") if alternative == "greater" else (found.high, "at most")
         return f"{word} {short(end, 4)}"
     half = (found.high - found.low) / 2
+    if not math.isfinite(found.estimate):
+        return "anything at all"
     if not math.isfinite(half):
         return f"{short(found.estimate, 4)}, and nothing bounds it"
     radius = max(found.high - found.estimate, found.estimate - found.low)
