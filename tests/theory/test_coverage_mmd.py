@@ -11,19 +11,15 @@ import math
 
 import numpy as np
 import pytest
+from chance import assert_covers
 from scipy import stats
-from simulate import LONG, generator, miss_rate_allowed
+from simulate import LONG, generator, runs
 
 import outvote as ov
 from outvote.contamination import Contamination
 
 FAR = 1e3
 WHERE = (0.0, FAR, 2 * FAR)
-
-
-def runs(count):
-    """Number of simulations: four times `count` when OUTVOTE_THEORY=long, since each tries many attacks."""
-    return 4 * count if LONG else count
 
 
 def estimate(a, b, counts, adversary="oblivious", delta=0.05, bandwidth=1.0):
@@ -51,7 +47,7 @@ def exact_miss_rate(n, m, p, q, adversary, delta):
     rate = 0.0
     for k_a, k_b in itertools.product(at, at):
         share = mass[0][k_a] * mass[1][k_b]
-        if share < 1e-9:
+        if share < 1e-5:  # these count as missed
             rate += share
             continue
         attacks = itertools.product(
@@ -67,8 +63,11 @@ def exact_miss_rate(n, m, p, q, adversary, delta):
 
 
 @pytest.mark.parametrize("adversary", ["oblivious", "adaptive"])
-@pytest.mark.parametrize(("n", "m"), [(6, 1), (12, 2)] + [(20, 3), (20, 0)] * LONG)
-@pytest.mark.parametrize(("p", "q"), [(0.5, 0.5), (0.1, 0.1), (0.3, 0.7), (0.0, 1.0), (0.05, 0.6)])
+@pytest.mark.parametrize(
+    ("n", "m", "p", "q"),
+    [(6, 1, 0.5, 0.5), (6, 1, 0.3, 0.7), (6, 1, 0.0, 1.0), (6, 1, 0.05, 0.6), (12, 2, 0.1, 0.1)]
+    + [(n, m, p, q) for n, m in [(12, 2), (20, 3), (20, 0)] for p, q in [(0.5, 0.5), (0.3, 0.7), (0.05, 0.6)]] * LONG,
+)
 def test_two_point_laws_exactly(n, m, p, q, adversary):
     delta = 0.3  # McDiarmid's inequality leaves room, least for large δ
     assert exact_miss_rate(n, m, p, q, adversary, delta) <= delta
@@ -77,12 +76,7 @@ def test_two_point_laws_exactly(n, m, p, q, adversary):
 # --- normal laws, simulated ---------------------------------------------------------------------------------
 
 
-def normal_mmd(shift):
-    """The MMD of N(0, 1) and N(shift, 1) with bandwidth 1."""
-    return math.sqrt(2 / math.sqrt(3) * -math.expm1(-(shift**2) / 6))
-
-
-def attacks(rng, n, m, shift, adversary, tries):
+def attacks(rng, n, m, shift, adversary):
     """Yield samples of which m rows each are corrupt, at places where they make the laws look apart or alike."""
     drawn = n - m if adversary == "oblivious" else n
     a, b = rng.normal(size=drawn), rng.normal(shift, size=drawn)
@@ -92,27 +86,22 @@ def attacks(rng, n, m, shift, adversary, tries):
             yield np.r_[kept_a, np.full(m, 2.0 * up)], np.r_[kept_b, np.full(m, -2.0 * up)]
             yield np.r_[kept_a, np.full(m, FAR)], np.r_[kept_b, np.full(m, FAR)]
     else:
-        for place_a, place_b in tries:
+        for place_a, place_b in [(-1.5, 2.5), (FAR, -FAR), (FAR, FAR), (2.0, -1.0), (0.5, 0.5)]:
             yield np.r_[a, np.full(m, place_a)], np.r_[b, np.full(m, place_b)]
 
 
-PLACES = [(-1.5, 2.5), (FAR, -FAR), (FAR, FAR), (2.0, -1.0), (0.5, 0.5)]
-
-
 @pytest.mark.parametrize("adversary", ["oblivious", "adaptive"])
-@pytest.mark.parametrize(("n", "m"), [(10, 0), (10, 3), (60, 5), (500, 25)])
+@pytest.mark.parametrize(("n", "m"), [(10, 0), (10, 3), (60, 5)])
 @pytest.mark.parametrize("shift", [0.0, 0.5, 3.0])
 def test_intervals_of_normal_laws_cover(n, m, shift, adversary):
+    """The MMD of N(0, 1) and N(shift, 1) with bandwidth 1 has a closed form."""
+    truth = math.sqrt(2 / math.sqrt(3) * -math.expm1(-(shift**2) / 6))
     rng, delta = generator("mmd", n, m, shift, adversary), 0.1
-    count = runs(20 if n == 500 else 60)
-    missed = sum(
-        any(
-            misses(a, b, (m, m), normal_mmd(shift), adversary, delta)
-            for a, b in attacks(rng, n, m, shift, adversary, PLACES)
-        )
-        for _ in range(count)
-    )
-    assert missed / count <= miss_rate_allowed(delta, count)
+    missed = [
+        any(misses(a, b, (m, m), truth, adversary, delta) for a, b in attacks(rng, n, m, shift, adversary))
+        for _ in range(runs(15))
+    ]
+    assert_covers(missed, delta)
 
 
 # --- the decision -------------------------------------------------------------------------------------------
@@ -120,42 +109,34 @@ def test_intervals_of_normal_laws_cover(n, m, shift, adversary):
 
 @pytest.mark.parametrize("bandwidth", [1.0, None])
 @pytest.mark.parametrize("adversary", ["oblivious", "adaptive"])
-@pytest.mark.parametrize(("n", "in_a", "in_b"), [(10, 2, 0), (50, 5, 5), (50, 0, 10), (200, 30, 10)])
+@pytest.mark.parametrize(("n", "in_a", "in_b"), [(10, 2, 0), (50, 5, 5), (50, 0, 10)])
 def test_equal_laws_are_rarely_told_apart(n, in_a, in_b, adversary, bandwidth):
     """The sentence is wrong if it claims to stand with as many corrupt rows as there are."""
-    rng, delta, count = generator("decision", n, in_a, adversary, bandwidth), 0.2, runs(60)
-    wrong = 0
-    for _ in range(count):
-        a, b = rng.standard_t(3, size=n), rng.standard_t(3, size=n)
+    rng, delta, wrong = generator("decision", n, in_a, adversary, bandwidth), 0.2, []
+    for _ in range(runs(20)):
+        a, b = rng.standard_t(3, size=(2, n))
         if adversary == "adaptive":
             a, b = np.sort(a), np.sort(b)[::-1]
         claimed = []
         for place in (1.5, 4.0, FAR):
             a[:in_a], b[:in_b] = place, -place
             claimed.append(estimate(a, b, 0, adversary, delta, bandwidth).tolerance)
-        wrong += any(rows is not None and rows >= in_a + in_b for rows in claimed)
-    assert wrong / count <= miss_rate_allowed(delta, count)
-
-
-def drawn_apart(rng, n, m):
-    """Draw two samples of one law; an adaptive adversary has moved the m lowest of a up and the m highest of b down."""
-    a, b = np.sort(rng.normal(size=n)), np.sort(rng.normal(size=n))[::-1]
-    return np.r_[a[m:], np.full(m, 1.5)], np.r_[b[m:], np.full(m, -1.5)]
+        wrong.append(any(rows is not None and rows >= in_a + in_b for rows in claimed))
+    assert_covers(wrong, delta)
 
 
 def test_rows_chosen_by_their_values_break_the_oblivious_certificate_alone():
-    rng, n, m = generator("label"), 300, 90
-    found = {"oblivious": 0, "adaptive": 0}
-    for _ in range(20):
-        a, b = drawn_apart(rng, n, m)
-        for adversary in found:
-            found[adversary] += estimate(a, b, (m, m), adversary).differ
-    assert found == {"oblivious": 20, "adaptive": 0}
+    """The lowest m of one sample and the highest m of the other were moved; both have the same law."""
+    n, m, rng = 300, 90, generator("label")
+    for _ in range(5):
+        a, b = np.sort(rng.normal(size=n)), np.sort(rng.normal(size=n))[::-1]
+        a[:m], b[:m] = 1.5, -1.5
+        assert estimate(a, b, (m, m), "oblivious").differ
+        assert not estimate(a, b, (m, m), "adaptive").differ
 
 
 def test_corrupt_rows_that_nobody_allowed_for_break_it():
-    rng = generator("unallowed")
-    a, b = rng.normal(size=300), rng.normal(size=300)
+    a, b = generator("unallowed").normal(size=(2, 300))
     a[:80] = FAR
     assert estimate(a, b, 0).differ
     assert not estimate(a, b, (80, 0)).differ
@@ -164,8 +145,7 @@ def test_corrupt_rows_that_nobody_allowed_for_break_it():
 
 def test_a_radius_without_room_for_chance_is_caught():
     """The V-statistic of equal laws is not 0: without the term for chance the laws would differ always."""
-    rng = generator("chance")
-    values = [estimate(rng.normal(size=50), rng.normal(size=50), 0).estimate for _ in range(100)]
-    noise = math.sqrt(2 / 50)
-    assert np.mean(np.array(values) > noise * 0.5) > 0.5
-    assert np.mean(np.array(values) > noise * (1 + math.sqrt(math.log(20)))) == 0
+    rng, noise = generator("chance"), math.sqrt(2 / 50)
+    values = np.array([estimate(*rng.normal(size=(2, 50)), 0).estimate for _ in range(40)])
+    assert np.mean(values > noise * 0.5) > 0.5
+    assert np.all(values <= noise * (1 + math.sqrt(math.log(20))))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from rate_coverage import largest_miss
@@ -13,13 +15,27 @@ import outvote as ov
 SHARES = np.linspace(0.0, 1.0, 41 if LONG else 11)
 
 
-@pytest.mark.parametrize("adversary", ["oblivious", "adaptive"])
-@pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
-@pytest.mark.parametrize(("counted", "sizes", "m"), [("each", (9, 13), 1), ("together", (10, 7), 2)])
-@pytest.mark.parametrize("relative", [False, True])
-def test_differences_and_ratios(adversary, alternative, counted, sizes, m, relative):
+CASES = list(
+    itertools.product(
+        ["oblivious", "adaptive"],
+        ["two-sided", "less", "greater"],
+        [("each", (9, 13), 1), ("together", (10, 7), 2)],
+        [False, True],
+    )
+)
+FEW = [
+    ("oblivious", "two-sided", ("each", (9, 6), 1), False),
+    ("adaptive", "less", ("each", (6, 7), 1), True),
+    ("oblivious", "greater", ("together", (8, 5), 2), True),
+    ("adaptive", "two-sided", ("together", (6, 7), 2), False),
+]
+
+
+@pytest.mark.parametrize(("adversary", "alternative", "rows", "relative"), CASES if LONG else FEW)
+def test_differences_and_ratios(adversary, alternative, rows, relative):
+    counted, sizes, m = rows
     settings = {"counted": counted, "relative": relative, "alternative": alternative, "shares": SHARES}
-    assert largest_miss(sizes, m, adversary, 0.9, **settings) <= 0.1 + 1e-9
+    assert largest_miss(sizes, m, adversary, 0.8, **settings) <= 0.2 + 1e-9
 
 
 def test_taking_bounded_rows_for_zeros_and_ones_is_caught():
@@ -38,7 +54,7 @@ def test_taking_bounded_rows_for_zeros_and_ones_is_caught():
 @pytest.mark.parametrize("value", [0.1, 0.5, 0.9])
 def test_seeing_only_zeros_and_ones_by_chance_and_missing_has_a_small_probability(value):
     """Rounded up, or down, a value in between makes the miss only more likely: δ pays for it, but for nothing else."""
-    n, delta = 30, 0.2
+    n, delta = 20, 0.2
     ends = [ov.mean(np.arange(n) < k, 0, 1 - delta).interval for k in range(n + 1)]
     for ones in SHARES:
         for rare in (0.0, 0.01, 0.05, 0.2):
@@ -51,4 +67,4 @@ def test_seeing_only_zeros_and_ones_by_chance_and_missing_has_a_small_probabilit
 
 
 def test_the_oblivious_rule_against_an_adaptive_adversary_is_caught():
-    assert largest_miss((14, 14), 3, "oblivious", 0.8, attacked_by="adaptive", shares=np.array([0.5])) > 0.2
+    assert largest_miss((10, 10), 3, "oblivious", 0.8, attacked_by="adaptive", shares=np.array([0.5])) > 0.2

@@ -12,8 +12,9 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from chance import assert_covers, assert_fails
 from scipy import stats
-from simulate import LONG, generator, miss_rate_allowed
+from simulate import LONG, generator
 
 import outvote as ov
 from outvote.contamination import Contamination
@@ -23,7 +24,7 @@ from outvote.votes import VoteName
 from outvote.votes.evidence.factors import VarianceFactor
 from outvote.votes.evidence.ratio import Cells, RatioRows
 
-FAR = 1e6
+FAR, DELTA = 1e6, 0.05
 RATIOS = (0.3, 0.45)
 
 
@@ -62,9 +63,9 @@ PLACES = [
 ]  # fmt: skip
 
 
-def missed(samples, truth, m, delta, assume=None, relative=False, **metric):
+def missed(samples, truth, m, assume=None, relative=False, **metric):
     """Whether the truth is ruled out; rows that contradict what is true miss it, too."""
-    request = Request.read(Contamination((m, 0)), 1 - delta, vote="auto", votes=VoteName, n_samples=2)
+    request = Request.read(Contamination((m, 0)), 1 - DELTA, vote="auto", votes=VoteName, n_samples=2)
     weighed = read_compared(samples, request, assume, **metric).weigh(request.allowed, request.terms, relative=relative)
     for sign in (1, -1):
         found = weighed.interval(m, only=sign, beyond=truth)
@@ -73,78 +74,68 @@ def missed(samples, truth, m, delta, assume=None, relative=False, **metric):
     return False
 
 
-def miss_rate(law, n, m, delta, count, *, assume, relative=False):
-    misses = 0
-    for seed in range(count):
+def misses(law, n, m, count, *, assume=True, relative=False):
+    found = []
+    truth = RATIOS[1] / RATIOS[0] - 1 if relative else RATIOS[1] - RATIOS[0]
+    attacks = list(itertools.product(PLACES, (0, 1))) if m else [(PLACES[0], 0)]
+    for seed in range(runs(count)):
         rng = generator(law, n, m, assume, relative, seed)
         clean = [users(law, rng, n, ratio) for ratio in RATIOS]
         known = [ov.FiniteVariance(sd) for _, sd in clean] if assume else None
-        truth = RATIOS[1] / RATIOS[0] - 1 if relative else RATIOS[1] - RATIOS[0]
-        attacks = list(itertools.product(PLACES, (0, 1))) if m else [(PLACES[0], 0)]
-        if m:  # a different part of them each time
-            step = 2 if LONG else 4
-            attacks = attacks[seed % step :: step]
-        for place, arm in attacks:
+        wrong = False
+        step = 2 if LONG else 8
+        for place, arm in attacks[seed % step :: step] or attacks:  # a different part of them each time
             samples = [rows.copy() for rows, _ in clean]
             samples[arm][n - m :] = place(RATIOS[arm], m)
-            if missed(samples, truth, m, delta, known, relative, ratio=True):
-                misses += 1
-                break
-    return misses / count
+            wrong = wrong or missed(samples, truth, m, known, relative, ratio=True)
+        found.append(wrong)
+    return found
 
 
-@pytest.mark.parametrize("relative", [False, True])
-@pytest.mark.parametrize("law", ["normal", "rare", "minus rare", "heavy", "clicks", "buyers"])
+@pytest.mark.parametrize(
+    ("law", "relative"),
+    [("normal", False), ("rare", True), ("minus rare", False), ("heavy", True), ("clicks", False), ("buyers", True)],
+)
 def test_differences_of_ratios_hold_whatever_the_corrupt_rows_are(law, relative):
-    delta, count = 0.2, runs(12)
-    assert miss_rate(law, 50, 2, delta, count, assume=True, relative=relative) <= miss_rate_allowed(delta, count)
+    assert_covers(misses(law, 40, 2, 8, relative=relative), DELTA)
 
 
-@pytest.mark.parametrize("law", ["normal", "rare", "clicks"])
+@pytest.mark.parametrize("law", ["normal", "clicks"])
 def test_differences_of_ratios_hold_without_corrupt_rows(law):
-    delta, count = 0.2, runs(40)
-    assert miss_rate(law, 80, 0, delta, count, assume=True) <= miss_rate_allowed(delta, count)
+    assert_covers(misses(law, 40, 0, 12), DELTA)
 
 
 @pytest.mark.parametrize("law", ["normal", "heavy", "clicks"])
 def test_premises_of_ratios_mostly_hold(law):
-    delta, count = 0.2, runs(10)
-    assert miss_rate(law, 120, 1, delta, count, assume=False) <= miss_rate_allowed(delta, count)
+    assert_covers(misses(law, 60, 1, 6, assume=False), DELTA)
 
 
 def test_an_adversary_who_saw_the_rows():
     """He takes the users that hold his side back; the certificate against a blind one fails, his own holds."""
-    delta, n, m, count = 0.1, 4000, 400, runs(6)
-    wrong = {"oblivious": 0, "adaptive": 0}
-    for seed in range(count):
+    n, m, wrong = 1500, 150, {"oblivious": [], "adaptive": []}
+    for seed in range(runs(6)):
         rng = generator("adaptive ratio", seed)
         samples = [users("normal", rng, n, ratio)[0] for ratio in RATIOS]
         for side, rows, ratio in zip((-1, 1), samples, RATIOS, strict=True):
             order = np.argsort(side * (rows[:, 1] - ratio * rows[:, 0]))
             rows[order[:m]] = [1.0, ratio + side * 1.3]
-        for adversary in wrong:
-            found = ov.difference(
-                *samples, Contamination((m, m), adversary), 1 - delta, ov.FiniteVariance(1.0), ratio=True
-            ).interval  # fmt: skip
-            wrong[adversary] += not found.low <= RATIOS[1] - RATIOS[0] <= found.high
-    assert wrong["adaptive"] / count <= miss_rate_allowed(delta, count)
-    assert wrong["oblivious"] / count > miss_rate_allowed(delta, count)
+        for adversary, found in wrong.items():
+            allowed = Contamination((m, m), adversary)
+            low, high = ov.difference(*samples, allowed, 0.9, ov.FiniteVariance(1.0), ratio=True).interval
+            found.append(not low <= RATIOS[1] - RATIOS[0] <= high)
+    assert_covers(wrong["adaptive"], 0.1)
+    assert_fails(wrong["oblivious"], 0.05)
 
 
 def test_bounded_ratios_hold():
-    delta, count, misses = 0.2, runs(25), 0
-    for seed in range(count):
+    truth = [_clicks_below(30, ratio) for ratio in RATIOS]
+    found = []
+    for seed in range(runs(12)):
         rng = generator("bounded ratio", seed)
-        samples = [np.minimum(users("clicks", rng, 100, ratio)[0], 30.0) for ratio in RATIOS]
-        truth = [_clicks_below(30, ratio) for ratio in RATIOS]
-        for place in ((1.0, 30.0), (30.0, 0.0)):
-            attacked = [rows.copy() for rows in samples]
-            attacked[seed % 2][-2:] = place
-            assume = (ov.Bounded(0, 30), ov.Bounded(0, 30))
-            if missed(attacked, truth[1] - truth[0], 2, delta, assume, ratio=True):
-                misses += 1
-                break
-    assert misses / count <= miss_rate_allowed(delta, count)
+        samples = [np.minimum(users("clicks", rng, 60, ratio)[0], 30.0) for ratio in RATIOS]
+        samples[seed % 2][-2:] = [(1.0, 30.0), (30.0, 0.0)][seed // 2 % 2]
+        found.append(missed(samples, truth[1] - truth[0], 2, (ov.Bounded(0, 30), ov.Bounded(0, 30)), ratio=True))
+    assert_covers(found, DELTA)
 
 
 def _clicks_below(most, ratio):
@@ -198,64 +189,50 @@ def test_expected_evidence_against_the_truth_is_at_most_one(law, m, factor):
 # --- adjusted differences -----------------------------------------------------------------------------------
 
 
-def arms(rng, n, effect):
-    before = rng.exponential(size=(2, n))
-    values = 3.0 + 0.8 * before + 0.6 * rng.normal(size=(2, n))
-    values[1] += effect
-    return values, before
-
-
 @pytest.mark.parametrize("coefficient", [0.8, None])
 def test_adjusted_differences_hold(coefficient):
     """What stands in corrupt rows that are held out may not depend on the others: it is the same every time."""
-    delta, count, n, m, misses = 0.2, runs(25), 100, 3, 0
-    for seed in range(count):
+    n, m, found = 100, 3, []
+    for seed in range(runs(10)):
         rng = generator("adjusted", coefficient, seed)
-        values, before = arms(rng, n, 0.5)
-        bad = False
+        before = rng.exponential(size=(2, n))
+        values = 3.0 + 0.8 * before + 0.6 * rng.normal(size=(2, n)) + [[0.0], [0.5]]
+        wrong = False
         for place, x in ((FAR, 0.0), (-FAR, 5.0), (9.0, 0.0), (-3.0, 4.0)):
             samples, covariates = ([one.copy() for one in both] for both in (values, before))
             samples[seed % 2][-m:], covariates[seed % 2][-m:] = place, x
-            bad = bad or missed(
-                samples, 0.5, m, delta, ov.FiniteVariance(0.75), covariate=covariates, coefficient=coefficient
-            )
-        misses += bad
-    assert misses / count <= miss_rate_allowed(delta, count)
+            known = {"covariate": covariates, "coefficient": coefficient}
+            wrong = wrong or missed(samples, 0.5, m, ov.FiniteVariance(0.75), **known)
+        found.append(wrong)
+    assert_covers(found, DELTA)
 
 
 # --- several comparisons at once, and rows that are not independent ------------------------------------------
 
 
 def test_all_comparisons_hold_at_once():
-    delta, count, wrong = 0.2, runs(4), {True: 0, False: 0}
-    for seed in range(count):
-        rng = generator("simultaneous", seed)
-        samples = {name: rng.exponential(size=60) for name in "ABCDE"}
-        rows = [{"v": value, "k": name} for name, values in samples.items() for value in values]
-        for simultaneous in wrong:
-            table = ov.difference(
-                pd.DataFrame(rows), contamination=0, confidence=1 - delta, assume=ov.FiniteVariance(1.0), value="v",
-                by="k", simultaneous=simultaneous,
-            )  # fmt: skip
-            wrong[simultaneous] += bool(((table["low"] > 0) | (table["high"] < 0)).any())
-    assert wrong[True] <= wrong[False]
-    assert wrong[True] / count <= miss_rate_allowed(delta, count)
+    """Four arms, six comparisons: all hold with one confidence, or each does with its own."""
+    wrong = {True: [], False: []}
+    for seed in range(runs(5)):
+        rows = pd.DataFrame({"v": generator("many", seed).exponential(size=120), "k": np.repeat(list("ABCD"), 30)})
+        for simultaneous, found in wrong.items():
+            how = {"assume": ov.FiniteVariance(1.0), "value": "v", "by": "k", "simultaneous": simultaneous}
+            table = ov.difference(rows, contamination=0, confidence=1 - DELTA, **how)
+            found.append(((table["low"] > 0) | (table["high"] < 0)).any())
+    assert sum(wrong[True]) <= sum(wrong[False])
+    assert_covers(wrong[True], DELTA)
 
 
 def test_rows_of_users_must_be_added_up():
-    """Twenty rows of each user that hardly differ pretend to be twenty times as many users."""
-    delta, count, wrong = 0.1, runs(12), {None: 0, "user": 0}
-    for seed in range(count):
+    """Sixty rows of each user that hardly differ pretend to be sixty times as many users."""
+    wrong = {None: [], "user": []}
+    for seed in range(runs(6)):
         rng = generator("users", seed)
-        arm, level = np.repeat(["A", "B"], 60), rng.normal(size=120)
-        frame = pd.DataFrame({"user": np.repeat(np.arange(120), 20), "arm": np.repeat(arm, 20)})
-        frame["v"] = np.repeat(level, 20) + 0.1 * rng.normal(size=2400)
-        for unit in wrong:
-            sd = 1.05 if unit is None else 21.0
-            (line,) = ov.difference(
-                frame, contamination=0, confidence=1 - delta, assume=ov.FiniteVariance(sd), value="v", by="arm",
-                unit=unit,
-            ).itertuples()  # fmt: skip
-            wrong[unit] += not line.low <= 0 <= line.high
-    assert wrong["user"] / count <= miss_rate_allowed(delta, count)
-    assert wrong[None] / count > miss_rate_allowed(delta, count)
+        frame = pd.DataFrame({"user": np.repeat(np.arange(20), 60), "arm": np.repeat(["A", "B"], 600)})
+        frame["v"] = np.repeat(rng.normal(size=20), 60) + 0.1 * rng.normal(size=1200)
+        for unit, found in wrong.items():
+            how = {"assume": ov.FiniteVariance(1.05 if unit is None else 63.0), "value": "v", "by": "arm"}
+            (line,) = ov.difference(frame, contamination=0, confidence=0.99, unit=unit, **how).itertuples()
+            found.append(not line.low <= 0 <= line.high)
+    assert_covers(wrong["user"], 0.01)
+    assert_fails(wrong[None], 0.01)

@@ -10,24 +10,25 @@ import math
 
 import numpy as np
 import pytest
+from chance import assert_covers
 from monitor_alarms import DELTA, PRICE, chance_of_an_alarm, pattern, thresholds
-from simulate import LAWS, LONG, generator, miss_rate_allowed, runs
+from simulate import LAWS, LONG, generator, runs
 
 import outvote as ov
 from outvote.votes.evidence.factors import factors_for
 from outvote.votes.evidence.running import running_stakes, size_weights
 
-N = 10_000 if LONG else 1500
+N = 10_000 if LONG else 800
 
 
 class TestRatesExactly:
     @pytest.mark.parametrize("p", [0.01, 0.03, 0.3, 0.5])
-    @pytest.mark.parametrize("corrupt", ["never", "first", "last", "bursts"])
-    @pytest.mark.parametrize("value", [0, 1])
-    def test_the_truth_is_ever_ruled_out_with_probability_delta_at_most(self, p, corrupt, value):
-        alarm, never = chance_of_an_alarm(p, corrupt, value, N // 2, N)
-        assert alarm <= DELTA
-        assert abs(1 - alarm - never) < 1e-9
+    @pytest.mark.parametrize("corrupt", ["first", "last", "bursts"])
+    def test_the_truth_is_ever_ruled_out_with_probability_delta_at_most(self, p, corrupt):
+        for value in (0, 1):
+            alarm, never = chance_of_an_alarm(p, corrupt, value, N // 2, N)
+            assert alarm <= DELTA
+            assert abs(1 - alarm - never) < 1e-9
 
     def test_monitors_rule_out_what_the_definition_does(self):
         p, n_plan = 0.3, 600
@@ -65,23 +66,23 @@ class TestByDefinition:
             for one in factors_for(ov.FiniteVariance(1.0), n / 2 * multiple, PRICE, adaptive=False)
         ]
         wrong = []
-        for _ in range(runs(15)):
+        for _ in range(runs(12)):
             x = LAWS[law](rng, (4, n)) if law != "rare" else np.where(rng.random((4, n)) < 1e-3, 31.6, -0.0316)
             for side in (x, -x):
                 logs = np.stack([one.logs(side) - one.norm for one, _ in factors], axis=2)
                 wrong.append(ever(logs, [weight for _, weight in factors]))
-        assert np.mean(np.concatenate(wrong)) <= miss_rate_allowed(DELTA / 2, sum(map(len, wrong)))
+        assert_covers(np.concatenate(wrong), DELTA / 2)
 
     @pytest.mark.parametrize("shape", [(1, 1), (0.1, 0.1), (1, 50)])
     def test_bounds(self, shape):
         rng, mean, wrong = generator("monitor", shape), shape[0] / sum(shape), []
         stakes = running_stakes(N / 2, PRICE)
-        for _ in range(runs(15)):
+        for _ in range(runs(12)):
             x = rng.beta(*shape, size=(4, N))
             for side, mu in ((x, mean), (1 - x, 1 - mean)):
                 logs = np.stack([np.log1p(a * side) - np.log1p(a * mu) for _, a in stakes], axis=2)
                 wrong.append(ever(logs, [weight for weight, _ in stakes]))
-        assert np.mean(np.concatenate(wrong)) <= miss_rate_allowed(DELTA / 2, sum(map(len, wrong)))
+        assert_covers(np.concatenate(wrong), DELTA / 2)
 
 
 CASES = {
@@ -92,72 +93,65 @@ CASES = {
 }
 #: What corrupt rows say: far out on either side, or just inside of what the interval leaves, where it hurts a little.
 PLACES = {"sd": (1e6, -1e6, 4.0), "premise": (1e6, -1e6, 4.0), "bounds": (1.0, 0.0, 0.5), "rates": (1.0, 0.0, 1.0)}
-LOOKS = np.unique(np.geomspace(100, 3000, 30 if LONG else 12).astype(int))
+LOOKS = np.unique(np.geomspace(100, 2000, 30 if LONG else 8).astype(int))
 
 
 @pytest.mark.parametrize("case", CASES)
 class TestMonitors:
+    """With δ = 0.01, of which a few misses in a few runs are proof."""
+
     @staticmethod
     def rows(case, rng, corrupt, place):
-        x, counts = CASES[case][1](rng, 3000), pattern(corrupt, 3000)
-        bad = np.flatnonzero(np.diff(counts, prepend=0) > 0)
-        x[bad] = place
+        x, counts = CASES[case][1](rng, LOOKS[-1]), pattern(corrupt, LOOKS[-1])
+        x[np.flatnonzero(np.diff(counts, prepend=0) > 0)] = place
         return x
 
-    @pytest.mark.parametrize("corrupt", ["first", "last", "bursts"])
-    def test_one_arm(self, case, corrupt):
-        rng, truth, missed = generator("one arm", case, corrupt), CASES[case][2], []
-        for i in range(60 if LONG else 8):
-            x = self.rows(case, rng, corrupt, PLACES[case][i % 3])
-            monitor, start, wrong = CASES[case][0](contamination=0.01, n_plan=1500), 0, False
+    def test_one_arm(self, case):
+        truth, missed = CASES[case][2], []
+        for run, corrupt in enumerate(["first", "last", "bursts"] * runs(2)):
+            x = self.rows(case, generator("one arm", case, run), corrupt, PLACES[case][run // 2 % 3])
+            monitor, start, wrong = CASES[case][0](contamination=0.01, confidence=0.99, n_plan=1500), 0, False
             for n in LOOKS:
                 low, high = monitor.update(x[start:n]).interval
                 start, wrong = n, wrong or not low <= truth <= high
             missed.append(wrong)
-        assert np.mean(missed) <= miss_rate_allowed(DELTA, len(missed))
+        assert_covers(missed, 0.01)
 
-    @pytest.mark.parametrize("corrupt", ["first", "bursts"])
-    def test_two_arms(self, case, corrupt):
-        rng, missed, decided = generator("two arms", case, corrupt), [], []
-        looks = LOOKS[:: 3 if LONG else 4]
-        for i in range(30 if LONG else 4):
-            place = PLACES[case][i % 3]
+    def test_two_arms(self, case):
+        missed, decided = [], []
+        for run, corrupt in enumerate(["first", "bursts"] * runs(2)):
+            rng, place = generator("two arms", case, run), PLACES[case][run % 3]
             arms = {"A": self.rows(case, rng, corrupt, place), "B": self.rows(case, rng, corrupt, -place % 2)}
-            monitor, start = CASES[case][0](contamination=0.01, n_plan=1500), 0
-            wrong, lifts = False, False
-            for n in looks:
+            monitor, start = CASES[case][0](contamination=0.01, confidence=0.99, n_plan=1500), 0
+            wrong = False
+            for n in LOOKS[1::3]:
                 for arm, x in arms.items():
                     monitor.update(x[start:n], arm=arm)
                 start = n
                 low, high = monitor.interval
                 wrong |= not low <= 0 <= high
             low, high = monitor.lift
-            lifts = not low <= 0 <= high
-            missed.append(wrong or lifts)
+            missed.append(wrong or not low <= 0 <= high)
             decided.append(monitor.decided is not None)
-        assert np.mean(missed) <= miss_rate_allowed(2 * DELTA, len(missed))
-        assert np.mean(decided) <= miss_rate_allowed(DELTA, len(decided))
+        assert_covers(missed, 0.02)
+        assert_covers(decided, 0.01)
 
 
-class TestAdaptive:
-    """Rows are replaced after seeing them: those that speak least for a larger mean, by ones that speak for it."""
-
-    @staticmethod
-    def share_of_alarms(adversary, n_runs):
-        rng, alarms = generator("adaptive", adversary), []
-        for _ in range(n_runs):
-            monitor = ov.Monitor(ov.FiniteVariance(1.0), ov.Contamination(0.05, adversary), n_plan=2000)
-            alarm, replaced = False, 0
-            for n in range(500, 3001, 500):
-                x = rng.normal(size=500)
-                count = math.ceil(0.05 * n) + 2 - replaced
-                replaced += count
-                x[np.argsort(x)[:count]] = 2.5
-                alarm |= monitor.update(x).interval.low > 0
-            alarms.append(alarm)
-        return np.mean(alarms)
-
-    def test_the_label_matters(self):
-        n_runs = 100 if LONG else 10
-        assert self.share_of_alarms("adaptive", n_runs) <= miss_rate_allowed(DELTA / 2, n_runs)
-        assert self.share_of_alarms("oblivious", n_runs) > 0.5
+@pytest.mark.parametrize("adversary", ["oblivious", "adaptive"])
+def test_rows_replaced_after_seeing_them_need_the_label(adversary):
+    """Rows that speak least for a larger mean give way to ones that speak for it."""
+    rng, alarms = generator("adaptive", adversary), []
+    for _ in range(runs(6)):
+        monitor = ov.Monitor(ov.FiniteVariance(1.0), ov.Contamination(0.05, adversary), n_plan=2000)
+        alarm, replaced = False, 0
+        for n in range(500, 3001, 500):
+            x = rng.normal(size=500)
+            count = math.ceil(0.05 * n) + 2 - replaced
+            replaced += count
+            x[np.argsort(x)[:count]] = 2.5
+            alarm |= monitor.update(x).interval.low > 0
+        alarms.append(alarm)
+    if adversary == "adaptive":
+        assert_covers(alarms, DELTA / 2)
+    else:
+        assert np.mean(alarms) > 0.5
