@@ -8,7 +8,7 @@ import functools
 from outvote.paper.experiments import estimation, get
 from outvote.paper.experiments.running import run
 
-RUNS = {"ruin-mean": 50, "ruin-median": 50, "ruin-variance": 30, "mann-whitney": 8, "rate": 20, "coverage": 20}
+RUNS = {"ruin-mean": 50, "ruin-median": 50, "ruin-variance": 30, "mann-whitney": 8, "rate": 20, "coverage": 4}
 
 
 @functools.cache

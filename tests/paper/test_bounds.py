@@ -4,6 +4,7 @@ import itertools
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from scipy.stats import binom
 
@@ -276,6 +277,47 @@ def test_invalid_arguments_raise(kw, words):
         bound(**args)
 
 
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"n": HUGE}, r"n must be at most 2\*\*53"),
+        ({"n_outliers": HUGE}, r"n_outliers must be at most 2\*\*53"),
+        ({"n": True}, "n=True must be whole numbers"),
+        ({"scale": HUGE}, "scale is too large"),
+        ({"scale": "a"}, "scale='a' must be a number"),
+        ({"scale": None}, "scale=None must be a number"),
+        ({"delta": "a"}, "delta='a' must be a number"),
+        ({"delta": None, "log_delta": -HUGE}, "log_delta is too large"),
+        ({"delta": None, "log_delta": "a"}, "log_delta='a' must be a number"),
+        ({"delta": None, "confidence": "a"}, "confidence='a' must be a number"),
+        ({"statement": ["mom"]}, r"statement=\['mom'\] must be one of"),
+        ({"claim": np.array([1, 2])}, r"claim=array\(\[1, 2\]\): 'mom' has claim 1 or 2 or 3"),
+        ({"claim": True}, "claim=True: 'mom' has claim 1 or 2 or 3"),
+        ({"mapping": lambda e: None}, r"mapping: alpha\(0.05\)=None must be a number"),
+        ({"mapping": lambda e: HUGE}, r"mapping: alpha\(0.05\) is too large"),
+        ({"clamp": "a"}, "clamp='a' must be True or False"),
+        ({"statement": "mou", "degree": HUGE}, r"degree must be at most 2\*\*53"),
+        ({"statement": "mou-minimizer", "vc_dim": "a"}, "vc_dim='a' must be a number"),
+        ({"statement": "mou-minimizer", "vc_dim": HUGE}, "vc_dim is too large"),
+        ({"statement": "entropy", "covering": 5}, r"covering=5 must be two numbers, \(1, 2\)"),
+        ({"statement": "entropy", "covering": (1,)}, r"covering=\(1,\) must be two numbers"),
+        ({"statement": "entropy", "covering": (math.inf, 2)}, r"covering=\(inf, 2\): 'entropy' needs"),
+        ({"claim": 3, "delta": None, "growth": 5}, r"growth=5 must be two numbers, \(1, 0.5\)"),
+        ({"claim": 3, "delta": None, "growth": (HUGE, 0.5)}, "growth is too large"),
+    ],
+)
+def test_odd_arguments_are_refused_in_words_that_name_them(given, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        bound(**{"statement": "mom", "n": 1000, "n_outliers": 50, "delta": 1e-20, **given})
+
+
+def test_a_growth_that_allows_any_number_bounds_nothing():
+    assert bound("mom", 3, n=1000, n_outliers=5, growth=(1e300, 0.5)).radius == math.inf
+
+
 def test_suggested_growth_constant_works():
     with pytest.raises(ValueError, match="a C_O of") as info:
         bound("mom", 3, n=1000, n_outliers=89, growth=(1, 0.25))
@@ -297,7 +339,7 @@ def tail(c, n, bad, p):
 @pytest.mark.parametrize("name", NAMES)
 def test_claim_1_holds_for_exact_binomial_tails(name):
     checked = 0
-    for n, bad, d in itertools.product((6, 20, 57, 200, 1001), (0, 1, 3, 8, 20, 40, 90, 300), (1, 2, 3)):
+    for n, bad, d in itertools.product((6, 57, 1001), (0, 1, 8, 20, 90, 300), (1, 2, 3)):
         if 2 * bad >= n:
             continue
         for share in (0.0, 0.3, 0.7, 1.0):
@@ -314,13 +356,13 @@ def test_claim_1_holds_for_exact_binomial_tails(name):
                 x = min(low + share * (high - low), -1e-3)
                 c = bound("hoeffding", n=n, n_outliers=bad, log_delta=x, mapping=name)
                 assert tail(c, n, bad, 1 / ((n // c.n_blocks) * c.radius**2)) <= x
-    assert checked > 50
+    assert checked > 30
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_claim_2_holds_for_exact_binomial_tails(name):
     checked = 0
-    for n, bad, d in itertools.product((2, 7, 20, 57, 200, 1001), (0, 1, 3, 8, 20, 40, 90, 300), (1, 2, 3, 5)):
+    for n, bad, d in itertools.product((2, 7, 57, 1001), (0, 1, 8, 20, 90, 300), (1, 2, 5)):
         if 2 * bad >= n:
             continue
         start = bound("mou", 2, n=n, n_outliers=bad, degree=d, delta=0.1, mapping=name)
@@ -333,7 +375,7 @@ def test_claim_2_holds_for_exact_binomial_tails(name):
             p = 2 * math.exp(-(n // c.n_blocks // d) * c.radius**2 / 2)
             assert tail(c, n, bad, p) <= x
             checked += 1
-    assert checked > 30
+    assert checked > 15
 
 
 @pytest.mark.parametrize("name", NAMES)

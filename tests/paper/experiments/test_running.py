@@ -13,8 +13,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from outvote import _numba
+from outvote.cli.commands import app, main
 from outvote.paper.experiments import NAMES, Experiment, Finding, Piece, get
 from outvote.paper.experiments.base import Outcome
 from outvote.paper.experiments.running import load, parameters_of, resumable, run, save
@@ -156,57 +158,41 @@ def test_only_an_outcome_of_the_same_parameters_is_resumed(small):
     assert not resumable(older, asked)
 
 
-@pytest.mark.parametrize("name", ["mappings", "table-constants", "radius"])
-def test_experiments_without_randomness_take_one_run(name):
-    assert parameters_of(get(name), runs=50, seed=0, quick=False)["runs"] == 1
+def test_experiments_without_randomness_take_one_run():
+    for name in ("mappings", "table-constants", "radius"):
+        assert parameters_of(get(name), runs=50, seed=0, quick=False)["runs"] == 1
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "together"),
-    [
-        (["holds", "holds"], "holds"),
-        (["holds", "does not hold"], "holds in part"),
-        (["does not hold"], "does not hold"),
-    ],
-)
-def test_verdict_of_several_findings(verdicts, together):
-    findings = [Finding("c", verdict, "m") for verdict in verdicts]
-    assert Outcome("e", "t", "w", {}, {}, findings).verdict == together
+def test_verdict_of_several_findings():
+    for given, together in (("h", "holds"), ("hd", "holds in part"), ("d", "does not hold")):
+        findings = [Finding("c", {"h": "holds", "d": "does not hold"}[one], "m") for one in given]
+        assert Outcome("e", "t", "w", {}, {}, findings).verdict == together
 
 
-def outvote(*arguments, **options):
-    command = [sys.executable, "-m", "outvote", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, **options)
+def refused(capsys, *arguments):
+    """Return what one line on stderr says of a user's mistake."""
+    with pytest.raises(SystemExit) as stopped:
+        main([str(one) for one in arguments])
+    printed = capsys.readouterr()
+    assert (stopped.value.code, printed.out) == (2, "")
+    return printed.err
 
 
-def test_list_names_every_experiment():
-    done = outvote("reproduce", "--list")
-    assert done.returncode == 0
-    for name in NAMES:
-        assert name in done.stdout
-
-
-def test_unknown_experiment_prints_one_line(tmp_path):
-    done = outvote("reproduce", "ruin-meen", "-o", tmp_path)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr == "outvote: no experiment is called 'ruin-meen': did you mean 'ruin-mean'?\n"
-
-
-def test_impossible_numbers_of_jobs_print_one_line(tmp_path):
+def test_mistakes_print_one_line(capsys, tmp_path):
+    unknown = "outvote: no experiment is called 'ruin-meen': did you mean 'ruin-mean'?\n"
+    assert refused(capsys, "reproduce", "ruin-meen", "-o", tmp_path) == unknown
     for jobs in (0, 10**8):
-        done = outvote("reproduce", "ruin-mean", "--jobs", jobs, "-o", tmp_path / "out")
-        assert done.returncode == 2
-        assert (
-            done.stderr
-            == f"outvote: --jobs {jobs} must be a number of jobs from 1 to 10000, or -1 for all processors\n"
-        )
+        said = f"outvote: --jobs {jobs} must be a number of jobs from 1 to 10000, or -1 for all processors\n"
+        assert refused(capsys, "reproduce", "ruin-mean", "--jobs", jobs, "-o", tmp_path / "out") == said
         assert not list(tmp_path.iterdir())
 
 
-def test_version():
-    done = outvote("--version")
+def test_version_and_list_of_experiments():
+    command = [sys.executable, "-m", "outvote", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout == f"outvote {importlib.metadata.version('outvote')}\n"
+    listed = invoke(["reproduce", "--list"]).output
+    assert all(name in listed for name in NAMES)
 
 
 def test_missing_typer_prints_the_install_command():
@@ -217,10 +203,6 @@ def test_missing_typer_prints_the_install_command():
 
 
 def invoke(arguments):
-    from typer.testing import CliRunner
-
-    from outvote.cli.commands import app
-
     return CliRunner().invoke(app, [str(one) for one in arguments])
 
 
@@ -272,7 +254,7 @@ def test_interrupt_keeps_finished_experiments(tmp_path):
         if (tmp_path / "table-constants.json").exists() or running.poll() is not None:
             break
         time.sleep(0.1)
-    time.sleep(1.0)
+    time.sleep(0.5)
     os.killpg(running.pid, signal.SIGINT)
     printed, _ = running.communicate(timeout=60)
     assert running.returncode == 130, printed
