@@ -8,8 +8,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 import outvote as ov
@@ -26,33 +24,22 @@ P = np.geomspace(1e-12, 0.99, 60)
 
 
 @pytest.mark.parametrize("assume", ASSUMPTIONS, ids=repr)
-@pytest.mark.parametrize(("size", "degrees"), [(1, (1,)), (50, (1,)), (50, (2,)), ((7, 40), (2, 3))])
-def test_tails_are_at_most_those_of_finite_variance(assume, size, degrees):
-    tail = assume.tail(size, degrees)
-    assert np.all(tail.one(P) <= tail.sd * np.sqrt(1 / P - 1) * (1 + 1e-12))
-    assert np.all(tail.two(P) <= tail.sd / np.sqrt(P) * (1 + 1e-12))
-    assert np.all(np.diff(tail.one(P)) <= 0)
-    assert np.all(tail.one(P) <= tail.two(P))
-    assert tail.variance_only == isinstance(assume, FiniteVariance)
-
-
-@pytest.mark.parametrize("assume", ASSUMPTIONS, ids=repr)
-@pytest.mark.parametrize(("size", "degrees"), [(3, (1,)), (400, (1,)), ((30, 40), (1, 2))])
-def test_tail_probability_inverts_the_tail(assume, size, degrees):
-    tail = assume.tail(size, degrees)
-    p = P[P < 0.4]
-    assert tail.tail_probability(tail.one(p)) == pytest.approx(p, rel=1e-6)
-    assert tail.tail_probability(tail.two(p), sides=2) == pytest.approx(p, rel=1e-6)
-    assert np.all(tail.tail_probability([0.0, 1e-9], sides=2) == 1)
-    assert np.all(tail.tail_probability(0.0) <= 1)
-
-
-@pytest.mark.parametrize("assume", ASSUMPTIONS, ids=repr)
-@given(factor=st.floats(1e-3, 1e3), p=st.floats(1e-9, 0.9))
-def test_scale_equivariance(assume, factor, p):
-    for sign in (1, -1):
-        scaled = assume.scaled(sign * factor).tail(20)
-        assert scaled.two(p) == pytest.approx(factor * assume.tail(20).two(p), rel=1e-9)
+def test_tails_are_at_most_those_of_finite_variance_and_can_be_inverted(assume):
+    for size, degrees in ((1, (1,)), (50, (2,)), ((7, 40), (2, 3))):
+        tail = assume.tail(size, degrees)
+        assert np.all(tail.one(P) <= tail.sd * np.sqrt(1 / P - 1) * (1 + 1e-12))
+        assert np.all(tail.two(P) <= tail.sd / np.sqrt(P) * (1 + 1e-12))
+        assert np.all(np.diff(tail.one(P)) <= 0)
+        assert np.all(tail.one(P) <= tail.two(P))
+        assert tail.variance_only == isinstance(assume, FiniteVariance)
+    for size in (3, 400):
+        tail, p = assume.tail(size), P[P < 0.4]
+        assert tail.tail_probability(tail.one(p)) == pytest.approx(p, rel=1e-6)
+        assert tail.tail_probability(tail.two(p), sides=2) == pytest.approx(p, rel=1e-6)
+        assert np.all(tail.tail_probability([0.0, 1e-9], sides=2) == 1)
+        assert np.all(tail.tail_probability(0.0) <= 1)
+    for factor in (-1e3, -0.1, 1e-3, 7.0):
+        assert assume.scaled(factor).tail(20).two(P) == pytest.approx(abs(factor) * assume.tail(20).two(P), rel=1e-9)
 
 
 def test_probabilities_broadcast_against_block_sizes():
@@ -88,19 +75,22 @@ def true_of_bernoulli(sd):
     )
 
 
+def binomial_blocks():
+    """Means of Bernoulli rows, and assumptions that hold for them."""
+    for q, size in itertools.product([0.02, 0.3, 0.5], [1, 5, 300]):
+        for assume in true_of_bernoulli(math.sqrt(q * (1 - q))):
+            yield q, size, assume
+
+
 def test_tails_bound_exact_binomial_blocks():
-    """Means of Bernoulli rows have exact tails; none may exceed what an assumption promises."""
-    for q, size in itertools.product([0.02, 0.3, 0.5], [1, 2, 5, 40, 300]):
-        sd = math.sqrt(q * (1 - q))
-        law = stats.binom(size, q)
+    for q, size, assume in binomial_blocks():
+        law, tail = stats.binom(size, q), assume.tail(size)
         deviation = np.arange(size + 1) / size - q
-        for assume in true_of_bernoulli(sd):
-            tail = assume.tail(size)
-            t = deviation[deviation > 0] * (1 - 1e-9)
-            at_least = law.sf(np.flatnonzero(deviation > 0) - 1)
-            assert np.all(at_least <= tail.tail_probability(t) * (1 + 1e-9)), (q, size, assume)
-            both = at_least + law.cdf(np.floor((q - t) * size))
-            assert np.all(both <= tail.tail_probability(t, sides=2) * (1 + 1e-9)), (q, size, assume)
+        t = deviation[deviation > 0] * (1 - 1e-9)
+        at_least = law.sf(np.flatnonzero(deviation > 0) - 1)
+        assert np.all(at_least <= tail.tail_probability(t) * (1 + 1e-9)), (q, size, assume)
+        both = at_least + law.cdf(np.floor((q - t) * size))
+        assert np.all(both <= tail.tail_probability(t, sides=2) * (1 + 1e-9)), (q, size, assume)
 
 
 def test_kurtosis_tail_is_near_normal_for_large_blocks():
@@ -160,14 +150,11 @@ def test_excess_bounds_uniform_laws():
 
 
 def test_excess_bounds_exact_binomial_blocks():
-    for q, size in itertools.product([0.02, 0.3, 0.5], [1, 2, 5, 40, 300]):
-        sd, means = math.sqrt(q * (1 - q)), np.arange(size + 1) / size
-        weights = stats.binom.pmf(np.arange(size + 1), size, q)
-        block_sd = sd / math.sqrt(size)
-        exact = np.array([exact_excess(means, weights, u) for u in EXCESS_AT * block_sd])
-        for assume in true_of_bernoulli(sd):
-            bound = assume.tail(size).excess(EXCESS_AT * block_sd)
-            assert np.all(exact <= bound * (1 + 1e-9) + 1e-14), (q, size, assume)
+    for q, size, assume in binomial_blocks():
+        means, weights = np.arange(size + 1) / size, stats.binom.pmf(np.arange(size + 1), size, q)
+        at = EXCESS_AT * math.sqrt(q * (1 - q) / size)
+        exact = np.array([exact_excess(means, weights, u) for u in at])
+        assert np.all(exact <= assume.tail(size).excess(at) * (1 + 1e-9) + 1e-14), (q, size, assume)
 
 
 @pytest.mark.parametrize("assume", ASSUMPTIONS, ids=repr)
@@ -190,32 +177,27 @@ def exact_variance(values: np.ndarray, size: int, degree: int, kernel) -> float:
     return float(np.var(np.mean([kernel(*draws[:, list(t)].T) for t in tuples], axis=0)))
 
 
-@pytest.mark.parametrize("size", [2, 3, 5])
-def test_variance_of_pairs_is_exact(size):
+def test_variance_of_pairs_and_triples_is_exact():
     values = np.array([0.0, 1.0, 5.0])
 
-    def kernel(a, b):
+    def half_square(a, b):
         return (a - b) ** 2 / 2
 
-    pairs = np.array([[kernel(a, b) for b in values] for a in values])
-    zetas = (np.var(pairs.mean(axis=1)), np.var(pairs))
-    assume = FiniteVariance(math.sqrt(zetas[1]), zetas=zetas)
-    truth = exact_variance(values, size, 2, kernel)
-    assert float(assume.tail(size, (2,)).sd) ** 2 == pytest.approx(truth)
-    assert truth <= float(FiniteVariance(assume.sd).tail(size, (2,)).sd) ** 2 * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("size", [3, 4, 5])
-def test_variance_of_triples_is_exact(size):
-    values = np.array([-1.0, 0.0, 2.0])
-
-    def kernel(a, b, c):
+    def mixed(a, b, c):
         return a * b * c + a + b + c
 
-    cube = kernel(values[:, None, None], values[None, :, None], values[None, None, :])
-    zetas = (np.var(cube.mean(axis=(1, 2))), np.var(cube.mean(axis=2)), np.var(cube))
-    tail = FiniteVariance(math.sqrt(zetas[-1]), zetas=zetas).tail(size, (3,))
-    assert float(tail.sd) ** 2 == pytest.approx(exact_variance(values, size, 3, kernel))
+    pairs = half_square(values[:, None], values)
+    cube = mixed(values[:, None, None], values[:, None], values)
+    cases = [
+        (half_square, (np.var(pairs.mean(axis=1)), np.var(pairs)), (2, 3, 5)),
+        (mixed, (np.var(cube.mean(axis=(1, 2))), np.var(cube.mean(axis=2)), np.var(cube)), (3, 5)),
+    ]
+    for kernel, zetas, sizes in cases:
+        degree, sd = len(zetas), math.sqrt(zetas[-1])
+        for size in sizes:
+            truth = exact_variance(values, size, degree, kernel)
+            assert float(FiniteVariance(sd, zetas=zetas).tail(size, (degree,)).sd) ** 2 == pytest.approx(truth)
+            assert truth <= float(FiniteVariance(sd).tail(size, (degree,)).sd) ** 2 * (1 + 1e-12)
 
 
 def test_variance_of_two_samples_is_exact():
@@ -269,12 +251,12 @@ def test_impossible_assumptions_raise(make, message):
         make()
 
 
-@pytest.mark.parametrize("value", ["1", True, None, [1.0], 1j])
-def test_non_numeric_parameters_raise(value):
-    with pytest.raises(TypeError, match="sd="):
-        FiniteVariance(value)
-    with pytest.raises(TypeError, match="low="):
-        Bounded(value, 0)
+def test_non_numeric_parameters_raise():
+    for value in ("1", True, None, [1.0], 1j):
+        with pytest.raises(TypeError, match="sd="):
+            FiniteVariance(value)
+        with pytest.raises(TypeError, match="low="):
+            Bounded(value, 0)
 
 
 def test_descriptions():
@@ -288,11 +270,11 @@ def test_descriptions():
     assert Bounded(0, 2, variance=1.0).scaled(-2.0) == Bounded(-4, 0, variance=4.0)
 
 
-@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.float16, np.float32, Fraction])
-def test_numbers_of_every_kind_become_floats(kind):
-    assert Bounded(kind(0), kind(100), variance=kind(3)) == Bounded(0, 100, variance=3)
-    assert all(type(value) is float for value in vars(Bounded(kind(0), kind(100), kind(3))).values())
-    assert type(FiniteVariance(kind(3)).sd) is float
+def test_numbers_of_every_kind_become_floats():
+    for kind in (np.int8, np.uint8, np.float16, np.float32, Fraction):
+        assert Bounded(kind(0), kind(100), variance=kind(3)) == Bounded(0, 100, variance=3)
+        assert all(type(value) is float for value in vars(Bounded(kind(0), kind(100), kind(3))).values())
+        assert type(FiniteVariance(kind(3)).sd) is float
 
 
 def test_bounds_of_small_integers_do_not_overflow():
@@ -304,9 +286,8 @@ def test_bounds_of_small_integers_do_not_overflow():
     assert found.low < 0 < found.high
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
+def test_scales_at_the_ends_of_floats_and_zetas_of_another_kind_are_refused():
+    for make in (
         lambda: Bounded(0, 10**400),
         lambda: FiniteVariance(10**400),
         lambda: Bounded(-1.7e308, 1.7e308),
@@ -315,17 +296,12 @@ def test_bounds_of_small_integers_do_not_overflow():
         lambda: FiniteVariance(5e-324),
         lambda: SubGaussian(1e301),
         lambda: Bounded(0, 1e-310),
-    ],
-)
-def test_scales_at_the_ends_of_floats_are_refused(make):
-    with pytest.raises(ValueError, match=r"too large for a float|must lie between 1e-300 and 1e\+300"):
-        make()
-
-
-@pytest.mark.parametrize("zetas", [5, "ab", {1: 2.0}, {("a",): 1.0}, (None,)])
-def test_zetas_of_another_kind_are_refused(zetas):
-    with pytest.raises(TypeError, match="zetas"):
-        FiniteVariance(2.0, zetas=zetas)
+    ):
+        with pytest.raises(ValueError, match=r"too large for a float|must lie between 1e-300 and 1e\+300"):
+            make()
+    for zetas in (5, "ab", {1: 2.0}, {("a",): 1.0}, (None,)):
+        with pytest.raises(TypeError, match="zetas"):
+            FiniteVariance(2.0, zetas=zetas)
 
 
 def test_squares_of_large_scales_do_not_overflow():

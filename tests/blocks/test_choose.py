@@ -48,7 +48,7 @@ EXACT = {
 
 @pytest.mark.parametrize("method", MAPPINGS)
 def test_paper_mappings_use_exact_arithmetic(method):
-    for n in range(1, 400, 19):
+    for n in (1, 2, 5, 20, 97, 400):
         for c in range((n + 1) // 2):
             plan = plan_blocks(n, c, method=method)
             assert plan.n_blocks == max(1, EXACT[method](n, c)), (n, c)
@@ -56,13 +56,11 @@ def test_paper_mappings_use_exact_arithmetic(method):
             assert (plan.n_rows, plan.n_corrupt, plan.method) == (n, c, method)
 
 
-@pytest.mark.parametrize("method", ["harmonic", "geometric", "polynomial"])
-@pytest.mark.parametrize("degree", [1, 2, 3])
-def test_clean_samples_need_one_block(method, degree):
-    assert plan_blocks(100, 0, method=method, degree=degree).n_blocks == 1
-    assert plan_blocks(100, 0.0, method=method, degree=degree).n_blocks == 1
-    grid = plan_blocks((100, 90), 0, method=method, degree=degree)
-    assert grid.n_blocks == (1, 1)
+def test_clean_samples_need_one_block():
+    for method, degree in (("harmonic", 1), ("geometric", 2), ("polynomial", 3)):
+        assert plan_blocks(100, 0, method=method, degree=degree).n_blocks == 1
+        assert plan_blocks(100, 0.0, method=method, degree=degree).n_blocks == 1
+        assert plan_blocks((100, 90), 0, method=method, degree=degree).n_blocks == (1, 1)
 
 
 @pytest.mark.parametrize(("method", "largest"), [("harmonic", 1 / 6), ("geometric", 1 / 8), ("polynomial", 0.2192)])
@@ -115,12 +113,6 @@ def test_claim_1_plans_several_samples():
     assert "⌈β(ε)·log(1/δ)⌉" in diagonal.explain()
 
 
-def test_unknown_claims_raise():
-    for claim in (0, 3, "1"):
-        with pytest.raises(ValueError, match=f"claim={claim!r} is neither 1 nor 2"):
-            plan_blocks(1000, 0.05, method="harmonic", claim=claim)
-
-
 def test_mapping_on_the_full_grid():
     # The least K with K² ≥ α(ε̃)·n², ε̃ = 1 - (1 - 5/100)(1 - 2/80).
     joint = 1 - Fraction(95, 100) * Fraction(78, 80)
@@ -143,8 +135,8 @@ def test_mapping_on_the_diagonal():
 @pytest.mark.parametrize("method", [*MAPPINGS, "certified"])
 def test_plans_of_two_samples_keep_a_clean_majority(method, grid):
     planned = 0
-    for rows in ((10, 10), (13, 30), (50, 7)):
-        for counts in itertools.product(range(0, rows[0] // 2, 2), range(0, rows[1] // 2, 2)):
+    for rows in ((10, 10), (13, 30)):
+        for counts in itertools.product(range(0, rows[0] // 2, 2), range(0, rows[1] // 2, 3)):
             refused = refusal(rows, counts, method=method, grid=grid)
             if refused:
                 assert "contamination" in refused
@@ -154,7 +146,7 @@ def test_plans_of_two_samples_keep_a_clean_majority(method, grid):
             assert plan.holds
             assert majority(plan.n_blocks, counts, grid)
             assert all(k <= n for k, n in zip(plan.n_blocks, rows, strict=True))
-    assert planned >= 10
+    assert planned >= 5
 
 
 # --- user mappings ------------------------------------------------------------------------------------------
@@ -163,7 +155,7 @@ def test_plans_of_two_samples_keep_a_clean_majority(method, grid):
 def test_callable_mapping_is_evaluated_exactly():
     # In floats 3 * 0.07 * 100 is above 21.
     assert plan_blocks(100, 7, method=lambda e: 3 * e).n_blocks == 21
-    for n in range(10, 200, 7):
+    for n in (10, 66, 199):
         for c in range(1, n // 3):
             if 3 * c < n:
                 assert plan_blocks(n, c, method=lambda e: 3 * e).n_blocks == 3 * c
@@ -173,17 +165,14 @@ def test_callable_mapping_may_return_floats_or_be_a_ufunc():
     assert plan_blocks(100, 2, method=lambda e: float(e) + 0.5).n_blocks == 52
     assert plan_blocks(100, 4, method=np.sqrt).n_blocks == 20
     assert plan_blocks(100, 4, method=np.sqrt).method == "sqrt"
+    assert plan_blocks(100, 0, method=lambda e: 3 * e).n_blocks == 1
+    assert plan_blocks(100, 0, method=lambda e: (1 + 2 * e) / 2).n_blocks == 50
 
 
 @pytest.mark.parametrize("alpha", [lambda e: 2 * e, lambda e: e, lambda e: 1, lambda e: 1.5, lambda e: float("nan")])
 def test_callable_mapping_out_of_range_raises(alpha):
     with pytest.raises(ValueError, match=r"must lie strictly between 2\*epsilon = 0.02 and 1"):
         plan_blocks(100, 1, method=alpha)
-
-
-def test_callable_mapping_without_corrupt_rows():
-    assert plan_blocks(100, 0, method=lambda e: 3 * e).n_blocks == 1
-    assert plan_blocks(100, 0, method=lambda e: (1 + 2 * e) / 2).n_blocks == 50
 
 
 def test_callable_mapping_is_named_in_the_plan():
@@ -210,13 +199,12 @@ def test_unknown_methods_raise():
 # --- standard -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("confidence", "n_blocks"), [(0.5, 1), (0.6, 1), (0.95, 3), (0.99, 5), (0.999, 7)])
-def test_standard_method_takes_log_delta_blocks(confidence, n_blocks):
-    plan = plan_blocks(100, 0, confidence, method="standard", degree=2)
-    assert plan.n_blocks == n_blocks
-    assert plan.method == "standard"
-    assert "⌈log(1/δ)⌉ blocks are enough" in plan.explain()
-    assert plan_blocks((100, 50), 0, confidence, method="standard").n_blocks == (n_blocks, n_blocks)
+def test_standard_method_takes_log_delta_blocks():
+    for confidence, n_blocks in ((0.5, 1), (0.6, 1), (0.95, 3), (0.99, 5), (0.999, 7)):
+        plan = plan_blocks(100, 0, confidence, method="standard", degree=2)
+        assert (plan.n_blocks, plan.method) == (n_blocks, "standard")
+        assert "⌈log(1/δ)⌉ blocks are enough" in plan.explain()
+        assert plan_blocks((100, 50), 0, confidence, method="standard").n_blocks == (n_blocks, n_blocks)
 
 
 def test_standard_method_refuses_corrupt_rows_and_too_few_rows():
@@ -305,13 +293,11 @@ def test_error_names_the_largest_contamination():
     )
 
 
-@pytest.mark.parametrize(
-    ("degree", "words"), [(1, "single rows"), (2, "pairs"), (3, "triples"), (4, "tuples of 4"), ((1, 2), "pairs")]
-)
-def test_error_names_the_tuples_of_the_kernel(degree, words):
-    rows = 100 if isinstance(degree, int) and degree > 1 else (100, 100)
-    with pytest.raises(ValueError, match=f"the largest contamination for {words} here is"):
-        plan_blocks(rows, 0.45, degree=degree)
+def test_error_names_the_tuples_of_the_kernel():
+    for degree, words in ((1, "single rows"), (2, "pairs"), (3, "triples"), (4, "tuples of 4"), ((1, 2), "pairs")):
+        rows = 100 if isinstance(degree, int) and degree > 1 else (100, 100)
+        with pytest.raises(ValueError, match=f"the largest contamination for {words} here is"):
+            plan_blocks(rows, 0.45, degree=degree)
 
 
 def test_error_asks_for_blocks_that_would_have_been_enough():
@@ -410,14 +396,11 @@ def test_given_number_of_blocks_is_used():
     assert given_plan(100, 50, degrees=(2,)).block_size == 2
 
 
-def test_given_number_of_wrong_type_or_value_raises():
+def test_wrong_given_numbers_raise():
     with pytest.raises(TypeError, match=r"n_blocks=2.0 must be an integer, or a tuple with one for each sample"):
         given_plan(10, 2.0)
     with pytest.raises(ValueError, match="n_blocks='many' must be 'auto' or a number of blocks"):
         ov.mean(np.arange(10.0), n_blocks="many")
-
-
-def test_given_numbers_must_match_the_samples():
     with pytest.raises(ValueError, match=r"n_blocks=\(2, 3\) has 2 entries for 1 samples"):
         given_plan(10, (2, 3))
     with pytest.raises(ValueError, match=r"n_blocks=\(2, 3\): on the diagonal all samples have the same number"):
@@ -454,14 +437,11 @@ def test_contamination_may_be_a_share_a_count_or_one_per_sample():
     ("arguments", "error", "message"),
     [
         ({"n_rows": 0}, ValueError, "n_rows=0 must be at least 1"),
-        ({"n_rows": -5}, ValueError, "n_rows=-5 must be at least 1"),
         ({"n_rows": (10, 0)}, ValueError, r"n_rows=\(10, 0\) must be at least 1"),
         ({"n_rows": ()}, ValueError, r"n_rows=\(\) names no sample"),
         ({"n_rows": 10.0}, TypeError, "n_rows=10.0 must be an integer"),
-        ({"n_rows": True}, TypeError, "n_rows=True must be an integer"),
         ({"n_rows": "10"}, TypeError, "n_rows='10' must be an integer"),
         ({"degree": 0}, ValueError, "degree=0 must be at least 1"),
-        ({"degree": -1}, ValueError, "degree=-1 must be at least 1"),
         ({"degree": 1.5}, TypeError, "degree=1.5 must be an integer"),
         ({"degree": (1, 2)}, ValueError, r"degree=\(1, 2\) has 2 entries for 1 samples"),
         ({"degree": 101}, ValueError, "a kernel of degree 101 needs at least 101 rows, but the sample has 100"),
@@ -481,11 +461,11 @@ def test_invalid_arguments_raise(arguments, error, message):
         plan_blocks(**{"n_rows": 100, "contamination": 0, **arguments})
 
 
-@pytest.mark.parametrize("claim", [5, "a", [1], True, 2.0, np.array([1, 2])])
-@pytest.mark.parametrize("method", ["certified", "harmonic"])
-def test_claims_are_checked_for_every_method(method, claim):
-    with pytest.raises(ValueError, match=r"claim=.* is neither 1 nor 2"):
-        plan_blocks(1000, method=method, claim=claim)
+def test_claims_are_checked_for_every_method():
+    for method in ("certified", "harmonic"):
+        for claim in (0, 3, "1", [1], True, 2.0, np.array([1, 2])):
+            with pytest.raises(ValueError, match=r"claim=.* is neither 1 nor 2"):
+                plan_blocks(1000, method=method, claim=claim)
 
 
 def test_a_plan_has_one_level():

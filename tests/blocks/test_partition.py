@@ -10,8 +10,9 @@ from scipy import stats
 import outvote as ov
 from outvote.blocks.partition import Partition, blocks_by_size, draw, permutation, seed_of
 
+RARE = 1e-4  # of tests of uniformity: what is not uniform is far beyond it
 BALANCED = ("random", "uniform", "contiguous")
-SIZES = [(1, 1), (7, 1), (7, 7), (10, 3), (12, 4), (100, 7), (101, 50), (999, 10)]
+SIZES = [(1, 1), (7, 1), (7, 7), (12, 4), (101, 50), (999, 10)]
 
 
 def check_cover(dealt, n_rows, n_blocks):
@@ -35,22 +36,19 @@ def sums_by_label(x, labels, n_blocks):
 
 
 @pytest.mark.parametrize(("n_rows", "n_blocks"), SIZES)
-@pytest.mark.parametrize("kind", BALANCED)
-def test_blocks_have_equal_sizes_and_leave_out_the_remainder(kind, n_rows, n_blocks):
-    for seed in range(3):
-        dealt = draw(kind, n_rows, n_blocks, seed)
+def test_blocks_have_equal_sizes_and_leave_out_or_spread_the_remainder(n_rows, n_blocks):
+    for kind in BALANCED:
+        dealt = draw(kind, n_rows, n_blocks, 1)
         check_cover(dealt, n_rows, n_blocks)
         assert set(dealt.sizes.tolist()) == {n_rows // n_blocks}
         assert len(dealt.left_out) == n_rows % n_blocks
-
-
-@pytest.mark.parametrize(("n_rows", "n_blocks"), SIZES)
-@pytest.mark.parametrize("kind", BALANCED)
-def test_remainder_spread_uses_every_row(kind, n_rows, n_blocks):
-    dealt = draw(kind, n_rows, n_blocks, 1, remainder="spread")
-    check_cover(dealt, n_rows, n_blocks)
-    assert dealt.left_out.size == 0
-    assert dealt.sizes.max() - dealt.sizes.min() == (n_rows % n_blocks > 0)
+        spread = draw(kind, n_rows, n_blocks, 1, remainder="spread")
+        check_cover(spread, n_rows, n_blocks)
+        assert spread.left_out.size == 0
+        assert spread.sizes.max() - spread.sizes.min() == (n_rows % n_blocks > 0)
+    hashed = draw("hash", n_rows, n_blocks, 3)
+    check_cover(hashed, n_rows, n_blocks)
+    assert hashed.left_out.size == 0
 
 
 def test_contiguous_blocks_follow_the_order_of_the_rows():
@@ -59,19 +57,12 @@ def test_contiguous_blocks_follow_the_order_of_the_rows():
     assert dealt.left_out.tolist() == [9, 10]
 
 
-def test_hash_blocks_cover_the_rows():
-    for n_rows, n_blocks in SIZES:
-        dealt = draw("hash", n_rows, n_blocks, 3)
-        check_cover(dealt, n_rows, n_blocks)
-        assert dealt.left_out.size == 0
-
-
 # --- sums, stacks, subsets ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scale", [1.0, 0.25])
-@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
-@pytest.mark.parametrize("remainder", ["drop", "spread"])
+@pytest.mark.parametrize(
+    ("shape", "remainder", "scale"), [((), "drop", 1.0), ((3,), "spread", 0.25), ((2, 2), "drop", 0.25)]
+)
 @pytest.mark.parametrize("kind", ["random", "hash", "contiguous"])
 def test_sums_equal_the_sums_of_each_block(kind, remainder, shape, scale):
     x = np.random.default_rng(0).normal(size=(103, *shape))
@@ -98,29 +89,18 @@ def test_strided_and_read_only_rows_are_summed():
         np.testing.assert_allclose(dealt.sums(x[:, 1]), sums_by_label(x[:, 1].copy(), dealt.labels, 7), atol=1e-9)
 
 
-def stack_cases():
-    yield draw("random", 20, 5, 0)
-    yield draw("contiguous", 20, 5, 0)
-
-
-@pytest.mark.parametrize("blocks", [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2], [3, 1]])
-@pytest.mark.parametrize("shape", [(), (2,)])
-def test_stack_returns_the_rows_of_the_given_blocks(blocks, shape):
-    for dealt in stack_cases():
-        x = np.random.default_rng(0).normal(size=(dealt.n_rows, *shape))
-        stacked = dealt.stack(x, np.array(blocks))
-        assert stacked.shape == (len(blocks), dealt.sizes[0], *shape)
-        for rows, k in zip(stacked, blocks, strict=True):
-            assert np.array_equal(rows, x[dealt[k]])
-
-
-def test_stack_of_unequal_blocks():
-    x = np.arange(11.0)
-    for kind in ("random", "contiguous"):
-        dealt = draw(kind, 11, 4, 0, remainder="spread")
-        for blocks in blocks_by_size([dealt]):
-            for rows, k in zip(dealt.stack(x, blocks), blocks, strict=True):
-                assert rows.tolist() == dealt[k].tolist()
+@pytest.mark.parametrize("kind", ["random", "contiguous"])
+def test_stack_returns_the_rows_of_the_given_blocks(kind):
+    for shape in ((), (2,)):
+        x, dealt = np.random.default_rng(0).normal(size=(20, *shape)), draw(kind, 20, 5, 0)
+        for blocks in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2], [3, 1]):
+            stacked = dealt.stack(x, np.array(blocks))
+            assert stacked.shape == (len(blocks), 4, *shape)
+            assert all(np.array_equal(rows, x[dealt[k]]) for rows, k in zip(stacked, blocks, strict=True))
+    x, dealt = np.arange(11.0), draw(kind, 11, 4, 0, remainder="spread")
+    for blocks in blocks_by_size([dealt]):
+        for rows, k in zip(dealt.stack(x, blocks), blocks, strict=True):
+            assert rows.tolist() == dealt[k].tolist()
 
 
 def test_blocks_by_size_groups_blocks_of_equal_size():
@@ -135,19 +115,15 @@ def test_blocks_by_size_groups_blocks_of_equal_size():
     assert [group.tolist() for group in blocks_by_size([sizes(2, 2), sizes(7, 7)])] == [[0, 1]]
 
 
-@pytest.mark.parametrize("blocks", [[0, 1, 2], [2, 0], [1]])
-def test_keep_drops_the_other_blocks(blocks):
-    for dealt in (
-        draw("random", 11, 3, 0),
-        draw("hash", 30, 3, 0),
-        draw("contiguous", 11, 3, 0),
-    ):
-        kept = dealt.keep(np.array(blocks))
-        check_cover(kept, dealt.n_rows, len(blocks))
-        for block, k in zip(kept, blocks, strict=True):
-            assert np.array_equal(np.sort(block), np.sort(dealt[k]))
-        gone = [dealt[k] for k in range(3) if k not in blocks]
-        assert set(kept.left_out.tolist()) == set(np.concatenate([dealt.left_out, *gone]).tolist())
+def test_keep_drops_the_other_blocks():
+    for dealt in (draw("random", 11, 3, 0), draw("hash", 30, 3, 0), draw("contiguous", 11, 3, 0)):
+        for blocks in ([0, 1, 2], [2, 0], [1]):
+            kept = dealt.keep(np.array(blocks))
+            check_cover(kept, dealt.n_rows, len(blocks))
+            for block, k in zip(kept, blocks, strict=True):
+                assert np.array_equal(np.sort(block), np.sort(dealt[k]))
+            gone = [dealt[k] for k in range(3) if k not in blocks]
+            assert set(kept.left_out.tolist()) == set(np.concatenate([dealt.left_out, *gone]).tolist())
 
 
 def test_a_partition_is_a_sequence():
@@ -219,16 +195,13 @@ def test_seed_of_accepts_integers_generators_sequences_and_none():
     assert all(0 <= seed_of(None) < 2**63 for _ in range(5))
 
 
-@pytest.mark.parametrize("rng", [-1, np.int64(-1)])
-def test_negative_seed_raises(rng):
-    with pytest.raises(ValueError, match="is negative: a seed is an integer of at least 0"):
-        seed_of(rng)
-
-
-@pytest.mark.parametrize("rng", [True, np.True_, 1.0, "1", [1, 2], np.random.RandomState(0)])
-def test_other_seeds_raise(rng):
-    with pytest.raises(TypeError, match="must be an integer seed, a numpy Generator, or None"):
-        seed_of(rng)
+def test_negative_and_other_seeds_raise():
+    for rng in (-1, np.int64(-1)):
+        with pytest.raises(ValueError, match="is negative: a seed is an integer of at least 0"):
+            seed_of(rng)
+    for rng in (True, np.True_, 1.0, "1", [1, 2], np.random.RandomState(0)):
+        with pytest.raises(TypeError, match="must be an integer seed, a numpy Generator, or None"):
+            seed_of(rng)
 
 
 # --- uniformity ---------------------------------------------------------------------------------------------
@@ -237,46 +210,29 @@ def test_other_seeds_raise(rng):
 @pytest.mark.parametrize("kind", ["random", "uniform"])
 def test_all_balanced_partitions_are_equally_likely(kind):
     # Five rows, two blocks of two: 5!/(2!·2!·1!) = 30 labelled partitions.
-    seen = Counter(tuple(draw(kind, 5, 2, seed).labels.tolist()) for seed in range(4500))
+    seen = Counter(tuple(draw(kind, 5, 2, seed).labels.tolist()) for seed in range(3000))
     assert len(seen) == 30
-    assert stats.chisquare(list(seen.values())).pvalue > 0.01
-
-
-@pytest.mark.parametrize("kind", ["random", "uniform"])
-def test_every_pair_of_rows_shares_a_block_equally_often(kind):
-    # Nine rows, four blocks of two, one left out: a row meets each of eight others, or none, with probability 1/9.
-    partner = np.zeros((9, 9), dtype=int)
-    for seed in range(3600):
-        dealt = draw(kind, 9, 4, seed)
-        for block in dealt:
-            i, j = block
-            partner[i, j] += 1
-            partner[j, i] += 1
-        alone = dealt.left_out[0]
-        partner[alone, alone] += 1
-    # Bonferroni over nine rows, and the rows left out.
-    assert min(stats.chisquare(row).pvalue for row in partner) > 0.01 / 9
-    assert stats.chisquare(np.diag(partner)).pvalue > 0.01
+    assert stats.chisquare(list(seen.values())).pvalue > RARE
 
 
 def test_companions_of_a_row_are_uniform_in_larger_blocks():
     # Twelve rows in three blocks of four: the three companions of row 0 are uniform among C(11, 3) = 165 sets.
     met = Counter()
-    for seed in range(4000):
+    for seed in range(2500):
         labels = draw("uniform", 12, 3, seed).labels
         met[tuple(np.flatnonzero(labels[1:] == labels[0]))] += 1
     counts = [met[each] for each in itertools.combinations(range(11), 3)]
-    assert sum(counts) == 4000
-    assert stats.chisquare(counts).pvalue > 0.01
+    assert sum(counts) == 2500
+    assert stats.chisquare(counts).pvalue > RARE
 
 
 def test_long_permutations_are_uniform(monkeypatch):
     monkeypatch.setattr("outvote.blocks.partition._SORT_FROM", 4)
     for n in (4, 5, 1000):
         assert np.array_equal(np.sort(permutation(np.random.default_rng(n), n)), np.arange(n))
-    seen = Counter(tuple(permutation(np.random.default_rng(seed), 4).tolist()) for seed in range(4800))
+    seen = Counter(tuple(permutation(np.random.default_rng(seed), 4).tolist()) for seed in range(2400))
     assert len(seen) == 24
-    assert stats.chisquare(list(seen.values())).pvalue > 0.01
+    assert stats.chisquare(list(seen.values())).pvalue > RARE
 
 
 # --- order of the rows --------------------------------------------------------------------------------------
@@ -291,21 +247,20 @@ def pooled_blocks(values, estimator, seeds, **options):
     return np.concatenate([estimator(values, rng=seed, **options).block_values for seed in seeds])
 
 
-@pytest.mark.parametrize("order", ["sorted", "period K", "period 2K", "classes"])
-def test_block_means_do_not_depend_on_the_order_of_the_rows(order):
-    n_rows, n_blocks = 2000, 40
-    rng = np.random.default_rng(8)
-    x = {
-        "sorted": np.sort(rng.exponential(size=n_rows)),
-        "period K": np.tile(rng.exponential(size=n_blocks), n_rows // n_blocks),
-        "period 2K": np.tile(rng.exponential(size=2 * n_blocks), n_rows // n_blocks // 2),
-        "classes": np.repeat([0.0, 1.0, 5.0], [700, 900, 400]) + rng.uniform(size=n_rows) / 100,
-    }[order]
-    shuffled = rng.permutation(x)
-    options = {"n_blocks": n_blocks, "contamination": 0}
-    one = pooled_blocks(x, ov.mean, range(60), **options)
-    two = pooled_blocks(shuffled, ov.mean, range(60, 120), **options)
-    assert stats.ks_2samp(one, two).pvalue > 0.01
+@pytest.mark.parametrize("order", ["sorted", "period K", "classes"])
+def test_block_values_do_not_depend_on_the_order_of_the_rows(order):
+    for statistic, n_rows, n_blocks in ((ov.mean, 2000, 40), (ov.u_statistic, 60, 30)):
+        rng = np.random.default_rng(8)
+        x = {
+            "sorted": np.sort(rng.exponential(size=n_rows)),
+            "period K": np.tile(rng.exponential(size=n_blocks), n_rows // n_blocks),
+            "classes": np.repeat([0.0, 1.0, 5.0], n_rows // 3 + 1)[:n_rows] + rng.uniform(size=n_rows) / 100,
+        }[order]
+        options = {"n_blocks": n_blocks, "contamination": 0}
+        options |= {"kernel": "variance"} if statistic is ov.u_statistic else {}
+        one = pooled_blocks(x, statistic, range(40), **options)
+        two = pooled_blocks(rng.permutation(x), statistic, range(40, 80), **options)
+        assert stats.ks_2samp(one, two).pvalue > RARE
 
 
 def test_contiguous_blocks_of_sorted_rows_are_detected():
@@ -316,41 +271,20 @@ def test_contiguous_blocks_of_sorted_rows_are_detected():
     assert stats.ks_2samp(one, two).pvalue < 1e-20
 
 
-@pytest.mark.parametrize("order", ["sorted", "period K", "classes"])
-def test_block_variances_do_not_depend_on_the_order_of_the_rows(order):
-    n_rows, n_blocks = 60, 30
-    rng = np.random.default_rng(9)
-    x = {
-        "sorted": np.sort(rng.normal(size=n_rows)),
-        "period K": np.tile(rng.normal(size=n_blocks), 2),
-        "classes": np.repeat([0.0, 1.0, 5.0], 20) + rng.uniform(size=n_rows) / 100,
-    }[order]
-    shuffled = rng.permutation(x)
-    options = {"kernel": "variance", "n_blocks": n_blocks, "contamination": 0}
-    one = pooled_blocks(x, ov.u_statistic, range(60), **options)
-    two = pooled_blocks(shuffled, ov.u_statistic, range(60, 120), **options)
-    assert stats.ks_2samp(one, two).pvalue > 0.01
-
-
 def test_block_variances_of_long_sorted_rows_have_the_right_law():
     # Turned, a block would hold rows far apart only, and never two neighbours: its variance would be far too regular.
-    n_rows = 64 * 32_768
+    n_rows = 16 * 32_768
     x = np.sort(np.random.default_rng(3).normal(size=n_rows))
     values = ov.u_statistic(x, kernel="variance", n_blocks=n_rows // 2, contamination=0, rng=1).block_values
     # (x - x')²/2 of two normal rows is a chi-square of one degree of freedom.
-    assert stats.kstest(values[:20_000], stats.chi2(1).cdf).pvalue > 0.01
+    assert stats.kstest(values[:20_000], stats.chi2(1).cdf).pvalue > RARE
 
 
 @pytest.mark.parametrize("kind", ["random", "uniform", "hash", "contiguous"])
 def test_blocks_do_not_depend_on_the_values(kind):
     rng = np.random.default_rng(0)
     labels = draw(kind, 300, 11, 5).labels
-    for x in (
-        rng.normal(size=300),
-        np.sort(rng.normal(size=300)),
-        np.where(np.arange(300) < 30, 1e9, -3.0),
-        np.zeros(300),
-    ):
+    for x in (rng.normal(size=300), np.sort(rng.normal(size=300)), np.where(np.arange(300) < 30, 1e9, -3.0)):
         found = ov.mean(x, n_blocks=11, contamination=0, partition=kind, rng=5)
         expected = [x[labels == k].mean() for k in range(11)]
         np.testing.assert_allclose(found.block_values, expected, rtol=1e-9, atol=1e-12)

@@ -11,7 +11,7 @@ from scipy.integrate import trapezoid
 
 from outvote import votes
 from outvote.assumptions.assumption import Bounded, FiniteKurtosis, FiniteVariance
-from outvote.certificate import expected_error, log_failure, mean_squared_error, radius
+from outvote.certificate import expected_error, log_failure, mean_squared_error, radius, uniform_radius
 
 UNIT = FiniteVariance(1.0)
 ONE = {"n_blocks": 41, "n_corrupt": 10, "block_size": 24, "assume": UNIT}
@@ -71,9 +71,11 @@ def test_radius_of_several_samples():
     assert radius(**same, delta=0.05) >= radius(**diagonal, delta=0.05)
 
 
-def test_blocks_too_small_for_pairs_raise():
+def test_degree_may_be_a_number_and_needs_so_many_rows():
+    blocks = {"n_blocks": 41, "n_corrupt": 5, "block_size": 10, "confidence": 0.95, "assume": UNIT}
+    assert radius(**blocks, degrees=2) == radius(**blocks, degrees=(2,))
     with pytest.raises(ValueError, match="at least 2 rows"):
-        radius(n_blocks=5, n_corrupt=0, block_size=1, delta=0.1, assume=UNIT, degrees=(2,))
+        radius(**{**blocks, "block_size": 1}, degrees=(2,))
 
 
 def test_radius_in_hubers_model():
@@ -128,22 +130,19 @@ def test_invalid_arguments_of_radius_raise(change, message):
         radius(**{**ONE, "confidence": 0.95, **change})
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_what_is_not_a_number_of_rows_is_refused():
+    for change in (
         {"n_blocks": 4.5}, {"n_blocks": True}, {"n_corrupt": 0.1}, {"n_corrupt": True}, {"degrees": "ab"},
-        {"block_size": float("inf")}, {"block_size": 10**400}, {"n_corrupt": None, "huber_rate": "some"},
-    ],
-)  # fmt: skip
-def test_what_is_not_a_number_of_rows_is_refused(change):
-    with pytest.raises(TypeError, match=f"{list(change)[-1]}=.* must be"):
-        radius(**{**ONE, "confidence": 0.95, **change})
-
-
-@pytest.mark.parametrize("change", [{"n_blocks": 10**400}, {"n_corrupt": 10**30}, {"n_blocks": ()}])
-def test_numbers_of_rows_beyond_all_rows_are_refused(change):
-    with pytest.raises(ValueError, match=r"must be at most 2\*\*53|names no sample"):
-        radius(**{**ONE, "confidence": 0.95, **change})
+        {"block_size": math.inf}, {"block_size": 10**400}, {"block_size": "a"},
+        {"n_corrupt": None, "huber_rate": "some"},
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=f"{list(change)[-1]}=.* must be"):
+            radius(**{**ONE, "confidence": 0.95, **change})
+    with pytest.raises(TypeError, match="assume=None must be an assumption"):
+        radius(**{**ONE, "confidence": 0.95, "assume": None})
+    for change in ({"n_blocks": 10**400}, {"n_corrupt": 10**30}, {"n_blocks": ()}):
+        with pytest.raises(ValueError, match=r"must be at most 2\*\*53|names no sample"):
+            radius(**{**ONE, "confidence": 0.95, **change})
 
 
 @pytest.mark.parametrize("vote", ["median", "soft", "clipped"])
@@ -156,20 +155,6 @@ def test_small_integers_of_numpy_give_the_same_radius(vote):
     assert radius(**bare, **settings, vote="evidence") == radius(
         n_rows=12_000, n_corrupt=50, **settings, vote="evidence"
     )
-
-
-def test_invalid_assumptions_and_block_sizes_raise():
-    blocks = {"n_blocks": 41, "n_corrupt": 5, "block_size": 10, "confidence": 0.95}
-    with pytest.raises(TypeError, match="assume=None must be an assumption"):
-        radius(**blocks, assume=None)
-    for size in (2.5, "a"):
-        with pytest.raises(TypeError, match=r"block_size=.* must be a whole number"):
-            radius(**(blocks | {"block_size": size}), assume=UNIT)
-
-
-def test_degree_may_be_a_number():
-    blocks = {"n_blocks": 41, "n_corrupt": 5, "block_size": 10, "confidence": 0.95, "assume": UNIT}
-    assert radius(**blocks, degrees=2) == radius(**blocks, degrees=(2,))
 
 
 def test_expected_error_is_the_integral_of_the_failure_probability():
@@ -223,3 +208,26 @@ def test_impossible_block_sizes_are_refused(size):
     for function, more in ((radius, {"confidence": 0.95}), (expected_error, {})):
         with pytest.raises((TypeError, ValueError), match="block_size"):
             function(n_blocks=11, n_corrupt=1, block_size=size, assume=FiniteVariance(1.0), **more)
+
+
+# --- classes of models
+
+GIVEN = {"n_blocks": 101, "n_corrupt": 5, "block_size": 100, "vc_dim": 3, "confidence": 0.95}
+
+
+def test_small_integers_of_numpy_give_the_same_uniform_radius():
+    small = {name: np.int8(value) if isinstance(value, int) else value for name, value in GIVEN.items()}
+    assert uniform_radius(**small) == uniform_radius(**GIVEN)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"n_corrupt": -1}, ValueError), ({"n_blocks": 0}, ValueError), ({"block_size": 1}, ValueError),
+        ({"vc_dim": 0}, ValueError), ({"vc_dim": 2.5}, TypeError), ({"degree": 0}, ValueError),
+        ({"bound": 0.0}, ValueError), ({"bound": "1"}, TypeError), ({"n_blocks": 10**400}, ValueError),
+    ],
+)  # fmt: skip
+def test_impossible_numbers_of_a_class_are_refused(change, error):
+    with pytest.raises(error, match=next(iter(change))):
+        uniform_radius(**{**GIVEN, **change})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -34,11 +35,10 @@ def test_sigma_free_radius():
 
 
 @pytest.mark.parametrize("adversary", ["oblivious", "adaptive"])
-@pytest.mark.parametrize("n_bad", [0, 1, 4, 9])
-@pytest.mark.parametrize("k", [1, 2, 20, 41, 400])
-def test_order_statistic_rank_is_the_largest_valid(k, n_bad, adversary):
+@pytest.mark.parametrize("k", [1, 2, 20, 41])
+def test_order_statistic_rank_is_the_largest_valid(k, adversary):
     values = np.arange(k, dtype=float)[::-1]
-    for delta in (0.3, 0.05, 1e-6):
+    for delta, n_bad in itertools.product((0.3, 0.05, 1e-6), (0, 1, 9)):
         interval = order_statistic_interval(values, n_bad, delta=delta, adversary=adversary)
         n, handicap = (k - n_bad, 0) if adversary == "oblivious" else (k, n_bad)
         valid = [
@@ -47,10 +47,8 @@ def test_order_statistic_rank_is_the_largest_valid(k, n_bad, adversary):
             if r - 1 + handicap < n and 2 * stats.binom.cdf(r - 1 + handicap, n, 0.5) <= delta
         ]
         assert interval.rank == max(valid, default=0)
-        if valid:
-            assert (interval.low, interval.high) == (interval.rank - 1, k - interval.rank)
-        else:
-            assert (interval.low, interval.high) == (-math.inf, math.inf)
+        ends = (interval.rank - 1, k - interval.rank) if valid else (-math.inf, math.inf)
+        assert (interval.low, interval.high) == ends
 
 
 def test_order_statistic_interval_names_its_target():
@@ -59,12 +57,14 @@ def test_order_statistic_interval_names_its_target():
     assert str(interval).startswith("[4, 16] covers the median of the block distribution")
 
 
-@pytest.mark.parametrize("values", [[], [[1.0, 2.0]], [1.0, math.nan]])
-def test_invalid_block_values_raise(values):
-    with pytest.raises(ValueError, match="block_values"):
-        order_statistic_interval(values, 0, delta=0.1)
-    with pytest.raises(ValueError, match="n_corrupt=-1"):
-        order_statistic_interval([1.0], -1, delta=0.1)
+def test_invalid_block_values_raise():
+    for values in ([], [[1.0, 2.0]], [1.0, math.nan]):
+        with pytest.raises(ValueError, match="block_values"):
+            order_statistic_interval(values, 0, delta=0.1)
+    with pytest.raises(ValueError, match="n_corrupt=-1 must be at least 0"):
+        order_statistic_interval([1.0, 2.0], -1, confidence=0.95)
+    with pytest.raises(TypeError, match="block_values holds strings, but real numbers are needed"):
+        order_statistic_interval(["a"], 0, confidence=0.95)
 
 
 @pytest.mark.parametrize("function", [sigma_upper, sigma_free_radius])
@@ -82,10 +82,3 @@ def test_impossible_blocks_and_variances_are_refused(function, change, error):
     assert function(**small) == function(**given)
     with pytest.raises(error, match=next(iter(change))):
         function(**{**given, **change})
-
-
-def test_order_statistics_need_counts_and_numbers():
-    with pytest.raises(ValueError, match="n_corrupt=-1 must be at least 0"):
-        order_statistic_interval([1.0, 2.0], -1, confidence=0.95)
-    with pytest.raises(TypeError, match="block_values holds strings, but real numbers are needed"):
-        order_statistic_interval(["a"], 0, confidence=0.95)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import outvote as ov
 from outvote.blocks.partition import draw
 
-laws = settings(deadline=None, max_examples=40, derandomize=True, database=None)
+laws = settings(deadline=None, max_examples=25, derandomize=True, database=None)
 
 numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
 anything = st.floats(-1.7e308, 1.7e308)
@@ -43,12 +43,10 @@ def size_of(*arrays):
 @given(samples_and_blocks(), kinds, seeds)
 def test_one_block_gives_the_mean_and_n_blocks_the_median(case, kind, seed):
     x, _ = case
-    assert np.isclose(
-        ov.mean(x, contamination=0, n_blocks=1, partition=kind, rng=seed).estimate, x.mean(), atol=size_of(x)
-    )
+    options = {"contamination": 0, "partition": kind, "rng": seed}
+    assert np.isclose(ov.mean(x, n_blocks=1, **options).estimate, x.mean(), atol=size_of(x))
     if kind != "hash":
-        every = ov.mean(x, contamination=0, n_blocks=len(x), partition=kind, rng=seed)
-        assert every.estimate == np.median(x)
+        assert ov.mean(x, n_blocks=len(x), **options).estimate == np.median(x)
 
 
 @laws
@@ -181,14 +179,10 @@ def test_covariance_is_bilinear_and_kendall_depends_on_ranks(case, seed, a, b):
 
 
 @laws
-@given(samples_and_blocks(degree=2), seeds, st.floats(0.01, 100))
-def test_wilcoxon_is_scale_invariant(case, seed, scale):
+@given(samples_and_blocks(degree=2), seeds, st.integers(-6, 6))
+def test_wilcoxon_is_scale_invariant(case, seed, power):
     z, k = case
-    scaled = z * scale
-    assume(
-        np.array_equal(np.unique(np.abs(scaled), return_inverse=True)[1], np.unique(np.abs(z), return_inverse=True)[1])
-    )
-    assert statistic(scaled, "wilcoxon", k, seed) == statistic(z, "wilcoxon", k, seed)
+    assert statistic(z * 2.0**power, "wilcoxon", k, seed) == statistic(z, "wilcoxon", k, seed)
 
 
 @laws
@@ -199,17 +193,9 @@ def test_order_of_rows_within_a_block_does_not_matter(case):
     used = z[: k * size]
     turned = used.reshape(k, size, 2)[:, ::-1].reshape(-1, 2)
     largest = ov.Kernel(lambda a, b: np.maximum(a, b).sum(axis=-1))
-    for kernel, columns in (
-        ("variance", 0),
-        ("gini", 0),
-        ("wilcoxon", 0),
-        ("covariance", ...),
-        ("kendall", ...),
-        (largest, ...),
-    ):
-        first, second = (
-            statistic(x[:, columns] if columns == 0 else x, kernel, k, 0, "contiguous") for x in (used, turned)
-        )
+    for kernel in ("variance", "gini", "wilcoxon", "covariance", "kendall", largest):
+        columns = 0 if kernel in ("variance", "gini", "wilcoxon") else ...
+        first, second = (statistic(x[:, columns], kernel, k, 0, "contiguous") for x in (used, turned))
         assert np.isclose(first, second, rtol=1e-9, atol=size_of(z) * (1.0 + float(np.abs(z).max())))
 
 
@@ -230,16 +216,6 @@ def test_two_sample_statistics_are_symmetric(x, y, seed, shift):
         assert np.isclose(forth.estimate + back.estimate, 1.0)
         assert value(x, y, "mann-whitney", grid).estimate >= forth.estimate - 1e-12
     assert value(x, x + abs(shift), "mann-whitney").block_values.diagonal().min() > 0
-
-
-@laws
-@given(samples_and_blocks(degree=2), seeds)
-def test_user_kernel_equals_the_named_one(case, seed):
-    z, k = case
-    rounding = size_of(z) * (1.0 + float(np.abs(z).max()))
-    for function, name in ((lambda a, b: abs(a - b), "gini"), (lambda a, b: (a - b) ** 2 / 2, "variance")):
-        own = statistic(z, ov.Kernel(function), k, seed)
-        assert np.isclose(own, statistic(z, name, k, seed), rtol=1e-9, atol=rounding)
 
 
 # --- differences --------------------------------------------------------------------------------------------
