@@ -56,11 +56,12 @@ def test_paper_mappings_use_exact_arithmetic(method):
             assert (plan.n_rows, plan.n_corrupt, plan.method) == (n, c, method)
 
 
-def test_clean_samples_need_one_block():
+def test_clean_samples_need_one_block_and_errors_name_the_tuples():
     for method, degree in (("harmonic", 1), ("geometric", 2), ("polynomial", 3)):
-        assert plan_blocks(100, 0, method=method, degree=degree).n_blocks == 1
         assert plan_blocks(100, 0.0, method=method, degree=degree).n_blocks == 1
         assert plan_blocks((100, 90), 0, method=method, degree=degree).n_blocks == (1, 1)
+    for degree, words in ((1, "single rows"), (2, "pairs"), (3, "triples"), (4, "tuples of 4")):
+        assert f"largest contamination for {words} here is" in refusal((100, 100), 0.45, degree=degree)
 
 
 @pytest.mark.parametrize(("method", "largest"), [("harmonic", 1 / 6), ("geometric", 1 / 8), ("polynomial", 0.2192)])
@@ -269,12 +270,6 @@ def test_certified_blocks_grow_with_contamination_and_confidence():
     assert blocks == sorted(set(blocks))
 
 
-def test_certified_plan_explains_what_limits_the_blocks():
-    reasons = {plan_blocks(10_000, 50).reason, plan_blocks(10_000, 0).reason, plan_blocks(100, 40).reason}
-    assert len(reasons) == 3
-    assert "the rows allow no more blocks" in plan_blocks(100, 40).explain()
-
-
 def test_long_sample_compensates_for_a_short_one():
     # At most 15 of the 29 blocks of the short sample are sure to be clean: hardly any of the other's may be hit.
     assert plan_blocks((2000, 30), (1, 14)).holds
@@ -291,13 +286,6 @@ def test_error_names_the_largest_contamination():
         "contamination=0.3 asks for 2401 blocks of at least 2 rows, but there are 4000 rows: "
         "the largest contamination for pairs here is 999 rows (0.2497)"
     )
-
-
-def test_error_names_the_tuples_of_the_kernel():
-    for degree, words in ((1, "single rows"), (2, "pairs"), (3, "triples"), (4, "tuples of 4"), ((1, 2), "pairs")):
-        rows = 100 if isinstance(degree, int) and degree > 1 else (100, 100)
-        with pytest.raises(ValueError, match=f"the largest contamination for {words} here is"):
-            plan_blocks(rows, 0.45, degree=degree)
 
 
 def test_error_asks_for_blocks_that_would_have_been_enough():
@@ -384,15 +372,11 @@ def given_plan(rows, n_blocks, counts=None, degrees=None, **options):
 
 
 def test_given_number_of_blocks_is_used():
-    for k in (1, 2, 10, 99, 100, np.int64(7), (4,), [4]):
+    for k in (1, 100, np.int64(7), (4,), [4]):
         plan = given_plan(100, k)
-        assert plan.n_blocks == np.ravel(k)[0]
-        assert type(plan.n_blocks) is int
-        assert plan.method == "given"
-        assert "The number of blocks was given." in plan.explain()
+        assert (plan.n_blocks, type(plan.n_blocks), plan.method) == (np.ravel(k)[0], int, "given")
     assert given_plan((100, 50), 5).n_blocks == (5, 5)
     assert given_plan((100, 50), (5, 9)).n_blocks == (5, 9)
-    assert given_plan((100, 50), (5, 5), grid="diagonal").n_blocks == (5, 5)
     assert given_plan(100, 50, degrees=(2,)).block_size == 2
 
 
@@ -414,8 +398,7 @@ def test_wrong_given_numbers_raise():
 
 def test_remainder_spread_uses_every_row():
     plan = plan_blocks(100, 3, method="harmonic", remainder="spread")
-    assert plan.n_left_out == 0
-    assert plan.size_range == (100 // plan.n_blocks, -(-100 // plan.n_blocks))
+    assert (plan.n_left_out, plan.size_range) == (0, (100 // plan.n_blocks, -(-100 // plan.n_blocks)))
     with pytest.raises(ValueError, match="remainder='keep'"):
         plan_blocks(100, 3, remainder="keep")
 

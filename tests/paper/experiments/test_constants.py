@@ -13,7 +13,6 @@ from outvote import paper
 from outvote.certificate import radius
 from outvote.paper.experiments import block_pictures, get, mappings, table_constants
 from outvote.paper.experiments.base import column
-from outvote.paper.experiments.checking import checked, tabulate
 from outvote.paper.experiments.running import run
 
 NAMES = ("mappings", "table-constants", "admissible-outliers", "block-pictures", "radius")
@@ -50,13 +49,6 @@ def test_findings_on_mappings_hold_but_for_two_formulas(outcomes):
     verdicts = {each.claim: each.verdict for each in outcomes["mappings"].findings}
     wrong = [claim for claim, verdict in verdicts.items() if verdict != "holds"]
     assert [claim[:2] for claim in wrong] == ["∂γ", "∂s"]
-
-
-def test_longest_range_is_at_the_root_of_2_epsilon(outcomes):
-    for row in outcomes["mappings"].tables["mappings.moving-alpha"]:
-        assert row["alpha of the longest range"] == pytest.approx(math.sqrt(2 * row["epsilon"]), abs=row["step"])
-        assert row["slope of range"] == pytest.approx(row["slope of range, corrected"], rel=1e-6)
-        assert row["slope of gamma squared"] == pytest.approx(row["slope of gamma squared, corrected"], rel=1e-6)
 
 
 def test_verdict_on_mappings_follows_the_table(outcomes):
@@ -211,24 +203,3 @@ def test_radii_are_ordered(outcomes):
     assert {row["rows"] for row in rows} == {1000, 10_000}
     for row in rows:
         assert row["limit"] < row["soft"] <= row["clipped"] < row["median"] < row["paper"]
-
-
-def test_findings_on_radii(finding):
-    assert finding("radius", "the certified median is tighter").measured.startswith("2.4 to ")
-    assert finding("radius", "Proposition mom").verdict == "holds in part"
-    assert finding("radius", "with a known sd").verdict == "holds in part"
-    assert finding("radius", "the soft vote is within a tenth").verdict == "holds"
-
-
-# --- shared functions ------------------------------------------------------------------------------------
-
-
-def test_tabulate_groups_records_by_table():
-    records = [{"table": "b", "x": 1}, {"table": "a", "x": 2}, {"table": "b", "x": 3}]
-    assert tabulate(records) == {"b": [{"x": 1}, {"x": 3}], "a": [{"x": 2}]}
-    assert list(tabulate(records)) == ["b", "a"]
-
-
-def test_failed_claims_carry_a_reason():
-    assert checked("c", True, "m", "w").why == ""
-    assert checked("c", np.False_, "m", "w").sentence() == "Claim: c. Measured: m. It does not hold: w."

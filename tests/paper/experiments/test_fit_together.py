@@ -2,17 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.base import clone
 
 import outvote as ov
 from outvote.learning import DivergenceError, PairLoss
-from outvote.learning.epoch_blocks import BlockShuffler
-from outvote.learning.losses import distances
-from outvote.learning.voting import in_the_middle
 from outvote.paper.experiments import fit_together as together
-from outvote.paper.experiments.descents_in_step import ShufflerOfEach, in_the_middle_of_each
 from outvote.paper.experiments.fit_together import fit_together
 
 N_RUNS = 5
@@ -344,48 +338,3 @@ def test_invalid_arguments_raise():
         fit_together([model], [rows[0]])
     with pytest.raises(ValueError, match="max_iter=0"):
         fit_together([ov.RobustRanker(max_iter=0)], [rows])
-
-
-# --- parts of a fit ------------------------------------------------------------------------------------------
-
-
-@given(st.integers(1, 4), st.integers(2, 30), st.integers(1, 8), st.integers(0, 2**32))
-def test_blocks_of_many_descents_equal_those_of_each(n_runs, n_rows, n_blocks, seed):
-    n_blocks = min(n_blocks, n_rows)
-    rows = np.random.default_rng(seed).permutation(n_runs * n_rows).reshape(n_runs, n_rows)
-    rngs, own = ([np.random.default_rng([seed, run]) for run in range(n_runs)] for _ in range(2))
-    shuffler, shufflers = ShufflerOfEach(rows, n_blocks), [BlockShuffler(one, n_blocks) for one in rows]
-    for _ in range(3):
-        expected = [one.draw(rng).rows() for one, rng in zip(shufflers, own, strict=True)]
-        expected = [one[:, :1] if n_blocks == 1 else one for one in expected]
-        np.testing.assert_array_equal(shuffler.draw(rngs).rows(), np.hstack(expected))
-
-
-@given(
-    st.lists(st.lists(st.sampled_from([0.0, 1.0, 2.0, np.inf]), min_size=6, max_size=6), min_size=1, max_size=4),
-    st.integers(0, 8),
-    st.integers(0, 1000),
-)
-def test_middle_blocks_of_many_descents_equal_those_of_each(risks, n_chosen, seed):
-    risks = np.array(risks)
-    chosen = in_the_middle_of_each(risks, [np.random.default_rng([seed, run]) for run in range(len(risks))], n_chosen)
-    n_chosen = min(max(1, n_chosen), 6)
-    low = (6 - n_chosen) // 2
-    assert chosen.shape == (len(risks), n_chosen)
-    for run, (own, blocks) in enumerate(zip(risks, chosen, strict=True)):
-        assert len(set(blocks)) == n_chosen
-        assert sorted(own[blocks]) == sorted(own)[low : low + n_chosen]
-        alone = in_the_middle(own, np.random.default_rng([seed, run]), 6, n_chosen)
-        assert set(alone) == set(blocks)
-
-
-def test_projection_of_a_stack_equals_that_of_each_matrix():
-    rng = np.random.default_rng(0)
-    half = rng.normal(size=(6, 3, 3))
-    inside = half @ half.swapaxes(1, 2) + 0.1 * np.eye(3)
-    mixed = inside - np.array([0, 0, 1, 2, 0, 5])[:, None, None] * np.eye(3)
-    for stack in (inside, mixed, -inside):
-        expected = np.stack([distances.nearest_psd(one) for one in stack])
-        np.testing.assert_allclose(distances.nearest_psd(stack), expected, atol=1e-12)
-        roots = distances.root(stack)
-        np.testing.assert_allclose(roots @ roots.swapaxes(1, 2), expected, atol=1e-12)
