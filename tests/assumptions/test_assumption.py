@@ -38,7 +38,7 @@ def test_tails_are_at_most_those_of_finite_variance_and_can_be_inverted(assume):
         assert tail.tail_probability(tail.two(p), sides=2) == pytest.approx(p, rel=1e-6)
         assert np.all(tail.tail_probability([0.0, 1e-9], sides=2) == 1)
         assert np.all(tail.tail_probability(0.0) <= 1)
-    for factor in (-1e3, -0.1, 1e-3, 7.0):
+    for factor in (-1e3, -0.1, 7.0, 1e120, -1e-120):
         assert assume.scaled(factor).tail(20).two(P) == pytest.approx(abs(factor) * assume.tail(20).two(P), rel=1e-9)
 
 

@@ -434,6 +434,7 @@ def test_contamination_may_be_a_share_a_count_or_one_per_sample():
             "a kernel of degree 3 needs at least 3 rows, but sample 2 has 2",
         ),
         ({"vote": "loudest"}, ValueError, "vote='loudest'"),
+        ({"vote": "soft", "method": "harmonic"}, ValueError, "method='harmonic' is about the median"),
         ({"grid": "separate"}, ValueError, "grid='separate' must be one of 'full', 'diagonal'"),
         ({"confidence": 99}, ValueError, r"confidence=99 must lie .*: did you mean 0.99\?"),
         ({"delta": 2.0}, ValueError, "delta=2.0 must lie strictly between 0 and 1"),
