@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from chance import assert_covers, assert_fails
@@ -9,7 +11,8 @@ from scipy import stats
 from simulate import bernoulli, generator, runs, worst_errors
 
 from outvote.assumptions.assumption import FiniteKurtosis
-from outvote.certificate import order_statistic_interval, sigma_free_radius, sigma_upper
+from outvote.certificate import order_statistic_interval, sigma_bounds, sigma_free_radius, sigma_upper
+from outvote.contamination import Contamination
 from outvote.votes import best_n_blocks, variance_shortfall
 
 ADVERSARIES = ("oblivious", "adaptive")
@@ -35,6 +38,24 @@ def test_sigma_free_radius_covers(law, adversary):
     assert_covers(sigma_upper(low, delta=delta, **how) < 1.0, delta)
     errors = worst_errors(rows.mean(axis=2), n_bad, adversary)
     assert_covers(errors > sigma_free_radius(low, delta=delta, **how), delta)
+
+
+@pytest.mark.parametrize("adversary", ADVERSARIES)
+@pytest.mark.parametrize("law", LAWS)
+def test_bounds_of_the_sd_cover(law, adversary):
+    """Corrupt rows lie far out, or hide at the mean; an adaptive adversary takes the farthest rows for these."""
+    n, n_bad, delta, (sampler, kurtosis) = 1000, 10, 0.05, LAWS[law]
+    allowed, missed = Contamination(n_bad, adversary), {"far": [], "hidden": []}
+    for run, x in enumerate(sampler(generator("bounds", law, adversary), (runs(12), n))):
+        for attack, found in missed.items():
+            order = np.argsort(np.abs(x)) if adversary == "adaptive" else np.arange(n)
+            rows = x[order if attack == "far" else order[::-1]]
+            rows[:n_bad] = 1e6 if attack == "far" else 0.0
+            low, high = sigma_bounds(rows, allowed, confidence=1 - delta, kurtosis=kurtosis if run % 2 else None)
+            assert run % 2 or high == math.inf
+            found.append(not low <= 1 <= high)
+    for found in missed.values():
+        assert_covers(found, delta)
 
 
 @pytest.mark.parametrize("law", [law for law in LAWS if law != "student-5"])  # its 8th moment is infinite
