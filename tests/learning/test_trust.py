@@ -1,4 +1,6 @@
-"""Rows that the vote trusts, and the finish on them."""
+"""Rows that the vote trusts, the finish on them, outlier scores, and warnings that a fit may be less robust."""
+
+import re
 
 import numpy as np
 import pytest
@@ -9,8 +11,10 @@ from sklearn.preprocessing import StandardScaler
 import outvote as ov
 from outvote.learning import RobustnessWarning
 from outvote.learning import fit as fit_module
+from outvote.learning import outlier_scores as scores_module
 from outvote.learning.fit import Fit
 from outvote.learning.jury import Judge, Jury, trusted_by_chances
+from outvote.learning.outlier_scores import outlier_scores
 from outvote.learning.robustness_warnings import most_copies
 from outvote.learning.trust import Screen, contradicted_losses, copies, trusted_by_loss, worst
 
@@ -40,25 +44,25 @@ def test_nothing_is_left_out_of_clean_rows_and_the_fit_is_the_plain_one():
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-@pytest.mark.parametrize("seed", range(3))
-def test_a_finish_never_ends_worse_by_the_vote_than_what_the_descent_found(learner, seed, monkeypatch):
-    x, y = noisy_rows(seed=seed)
-    y = for_learner(learner, y)
-    x[:24], y[:24] = [-20 * x[:24] - 10, -3 * x[:24], x[:24]][seed], y.max() + y.min() - y[:24]
-    risks = []
+def test_a_finish_never_ends_worse_by_the_vote_than_what_the_descent_found(learner, monkeypatch):
     voted_risk = Fit._voted_risk
-    monkeypatch.setattr(Fit, "_voted_risk", lambda self, *given: risks.append(voted_risk(self, *given)) or risks[-1])
-    under_way = Fit.begin(learner(contamination=0.08, random_state=seed), x, y)
-    found = under_way.descent.run()
-    refit = under_way.refit(found)
-    under_way.finish(found, None if refit is None else refit.run())
-    neutral, before, after = risks  # of the same blocks: no parameter, that of the descent, and the finish
-    stands = not np.array_equal(under_way.learner._theta, found.theta)
-    assert stands == (after <= before + max((neutral - before) / 4, before / 5))
-    monkeypatch.undo()
-    thetas = found.theta, under_way.learner._theta
-    before, after = (under_way.problem.median_risk(theta, np.random.default_rng(9)) for theta in thetas)
-    assert after <= before + 1.1 * max((neutral - before) / 4, before / 5)  # nor by other blocks
+    for seed in range(3):
+        x, y = noisy_rows(seed=seed)
+        y = for_learner(learner, y)
+        x[:24], y[:24] = [-20 * x[:24] - 10, -3 * x[:24], x[:24]][seed], y.max() + y.min() - y[:24]
+        risks = []
+        with monkeypatch.context() as patched:
+            patched.setattr(Fit, "_voted_risk", lambda *given, to=risks: to.append(voted_risk(*given)) or to[-1])
+            under_way = Fit.begin(learner(contamination=0.08, random_state=seed), x, y)
+            found = under_way.descent.run()
+            refit = under_way.refit(found)
+            under_way.finish(found, None if refit is None else refit.run())
+        neutral, before, after = risks  # of the same blocks: no parameter, that of the descent, and the finish
+        stands = not np.array_equal(under_way.learner._theta, found.theta)
+        assert stands == (after <= before + max((neutral - before) / 4, before / 5))
+        thetas = found.theta, under_way.learner._theta
+        before, after = (under_way.problem.median_risk(theta, np.random.default_rng(9)) for theta in thetas)
+        assert after <= before + 1.1 * max((neutral - before) / 4, before / 5)  # nor by other blocks
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -126,8 +130,7 @@ def test_rare_rows_far_out_come_back_if_the_others_agree():
     assert model.predict(x)[:25].mean() > 0.9
 
 
-@pytest.mark.parametrize("loss", ["hinge", "logistic"])
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(("loss", "fit_intercept"), [("hinge", True), ("logistic", False)])
 def test_every_finish_of_a_classifier_minimises_its_loss(loss, fit_intercept):
     x, y = noisy_rows()
     labels = np.digitize(y, [-1, 1])
@@ -170,19 +173,18 @@ def test_copies_are_seen_unless_copies_are_usual():
     assert not copies(np.zeros((10, 1)), np.zeros(10)).any()
 
 
-@pytest.mark.parametrize("unit", [2.0**-1000, 1e-20, 1.0, 1e20, 2.0**1000])
-@pytest.mark.parametrize("d", [1, 2, 10, 30, 200])
-def test_copies_are_seen_in_any_units_and_wherever_they_stand(d, unit):
-    rng = np.random.default_rng(d)
-    x, y = rng.normal(size=(100, d)) * unit, rng.normal(size=100)
-    x[:, -1] *= 1e-3
-    assert not copies(x, y).any()
-    own = np.r_[3:60:7, 97:100]
-    x[own], y[own] = x[3], y[3]
-    if d > 1:
-        x[own, 0] = np.nan
-    assert copies(x, y).nonzero()[0].tolist() == own[1:].tolist()
-    assert most_copies(np.nan_to_num(x), y) == (len(own), 3)
+def test_copies_are_seen_in_any_units_and_wherever_they_stand():
+    for d, unit in ((1, 2.0**-1000), (2, 1e20), (30, 1.0), (200, 2.0**1000)):
+        rng = np.random.default_rng(d)
+        x, y = rng.normal(size=(100, d)) * unit, rng.normal(size=100)
+        x[:, -1] *= 1e-3
+        assert not copies(x, y).any()
+        own = np.r_[3:60:7, 97:100]
+        x[own], y[own] = x[3], y[3]
+        if d > 1:
+            x[own, 0] = np.nan
+        assert copies(x, y).nonzero()[0].tolist() == own[1:].tolist()
+        assert most_copies(np.nan_to_num(x), y) == (len(own), 3)
 
 
 def test_a_far_value_does_not_hide_the_other_columns():
@@ -236,3 +238,62 @@ def test_contradicted_rows_are_left_out_only_if_there_are_more_than_expected():
     vague = np.where(codes[:, None] == np.arange(2), 0.92, 0.08)
     vague[:8] = vague[:8, ::-1]
     assert trusted_by_chances(vague, codes, scores, far, most).all()
+
+
+# --- outlier scores ---------------------------------------------------------------------------------------------
+
+
+def test_outlier_scores_are_the_larger_of_rarity_and_of_loss_plus_distance(monkeypatch):
+    monkeypatch.setattr(scores_module, "_AT_ONCE", 7)  # several parts even here
+    rng = np.random.default_rng(0)
+    counts, losses, far = rng.integers(0, 90, size=50), rng.exponential(size=50), rng.exponential(size=50)
+    losses[4], rows = np.inf, np.arange(40)
+    share = counts[rows].mean() / 100
+    unexplained = np.zeros(50)
+    for values in (losses, far):
+        finite = np.sort(values[np.isfinite(values)])
+        unexplained += np.maximum((values - np.median(finite)) / finite[:47].std(), 0)
+    rarity = np.full(50, -np.inf)
+    rarity[rows] = (np.median(counts[rows]) - counts[rows]) / (3 * np.sqrt(100 * share * (1 - share)))
+    given = counts.copy(), losses.copy(), far.copy()
+    assert outlier_scores(counts, losses, far, rows, 100, 3) == pytest.approx(
+        np.maximum(unexplained, rarity), rel=1e-12
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(given, (counts, losses, far), strict=True))
+
+
+def test_a_high_loss_a_large_distance_or_a_low_count_alone_gives_a_high_score():
+    counts, losses, distances = np.full(100, 50), np.linspace(0, 1, 100), np.linspace(2, 1, 100)
+    counts[3], losses[7], distances[11] = 0, 50.0, 50.0
+    scores = outlier_scores(counts, losses, distances, np.arange(100), 200, 2)
+    assert set(np.argsort(scores)[-3:]) == {3, 7, 11}
+    everything_lost = outlier_scores(counts, np.full(100, np.inf), distances, np.arange(100), 200)
+    assert np.isinf(everything_lost).all()
+
+
+# --- warnings ---------------------------------------------------------------------------------------------------
+
+
+def test_fits_that_are_less_robust_than_they_look_warn_at_the_line_that_fits():
+    x, y = noisy_rows(100)
+    for model, message in (
+        (ov.RobustRanker(contamination=20, max_iter=2), "blocks of 2 rows"),
+        (
+            ov.RobustRegressor(contamination=10, n_blocks=5, max_iter=2),
+            "n_blocks=5 survives 2 .* allows 10",
+        ),
+        (ov.RobustRegressor(contamination=0.35, max_iter=2), "known to be inverted"),
+    ):
+        with pytest.warns(RobustnessWarning) as caught:
+            model.set_params(random_state=0).fit(x, y)
+        assert any(re.search(message, str(one.message)) for one in caught)
+        assert caught[0].filename == __file__
+
+
+def test_many_copies_of_one_row_give_a_warning():
+    x, y = noisy_rows(200)
+    x[50:80], y[50:80] = x[50], y[50]
+    with pytest.warns(RobustnessWarning, match="row 50 comes 30 times, more often than the 20 corrupt rows"):
+        ov.RobustRegressor(contamination=20, max_iter=2, random_state=0).fit(x, y)
+    assert most_copies(x, y) == (30, 50)
+    assert most_copies(np.arange(6.0).reshape(3, 2), np.zeros(3))[0] == 1
