@@ -8,7 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
-from kernel_definitions import KINDS, RTOL, TINY, brute_force, peak_of, sample
+from kernel_definitions import RTOL, TINY, brute_force, peak_of, sample
 
 from outvote.kernels.distances import ENERGY, MMD, energy, gaussian_mmd
 
@@ -34,22 +34,20 @@ def reference(kernel, x, y):
     return by_pairs(lambda d: np.exp(-(d**2) / 2), 1.0, x, y)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("columns", [(), (1,), (3,)])
-@pytest.mark.parametrize(("n_x", "n_y"), [(2, 2), (2, 9), (11, 8)])
+@pytest.mark.parametrize(("columns", "kind"), [((), "normal"), ((), "tied"), ((1,), "float32"), ((3,), "normal")])
 @BOTH
-def test_it_equals_its_definition(kernel, n_x, n_y, columns, kind):
-    x, y = sample(kind, (3, n_x, *columns)), sample(kind, (4, n_y, *columns), seed=1) + 0.5
-    expected = np.array([[brute_force(kernel, a, b) for b in y] for a in x])
-    np.testing.assert_allclose(kernel.grid(x, y), expected, rtol=RTOL, atol=1e-13)
-    np.testing.assert_allclose(kernel.aligned(x, y[:3]), np.diag(expected), rtol=RTOL, atol=1e-13)
+def test_it_equals_its_definition(kernel, columns, kind):
+    for n_x, n_y in ((2, 2), (2, 9), (11, 8)):
+        x, y = sample(kind, (3, n_x, *columns)), sample(kind, (4, n_y, *columns), seed=1) + 0.5
+        expected = np.array([[brute_force(kernel, a, b) for b in y] for a in x])
+        np.testing.assert_allclose(kernel.grid(x, y), expected, rtol=RTOL, atol=1e-13)
+        np.testing.assert_allclose(kernel.aligned(x, y[:3]), np.diag(expected), rtol=RTOL, atol=1e-13)
 
 
-@pytest.mark.parametrize("columns", [(), (2,)])
-@pytest.mark.parametrize(("n_x", "n_y"), [(255, 256), (256, 257), (257, 600), (513, 2)])
+@pytest.mark.parametrize(("n_x", "n_y", "columns"), [(255, 257, ()), (256, 513, (2,)), (513, 2, ())])
 @BOTH
 def test_tiles_cover_every_pair_once(kernel, n_x, n_y, columns):
-    x, y = sample("normal", (6, n_x, *columns)), sample("tied", (6, n_y, *columns)) + 0.5
+    x, y = sample("normal", (3, n_x, *columns)), sample("tied", (3, n_y, *columns)) + 0.5
     expected = [reference(kernel, a, b) for a, b in zip(x, y, strict=True)]
     np.testing.assert_allclose(kernel.aligned(x, y), expected, rtol=RTOL)
     np.testing.assert_allclose(kernel.grid(x[:1], y)[0], [reference(kernel, x[0], b) for b in y], rtol=RTOL)
@@ -62,8 +60,8 @@ def test_blocks_may_need_several_batches():
     np.testing.assert_allclose(energy(x, y)[picked], expected, rtol=RTOL)
 
 
-@pytest.mark.parametrize("bandwidth", [0.3, 1.0, 7.5])
-def test_the_bandwidth_divides_the_distance(bandwidth):
+def test_the_bandwidth_divides_the_distance():
+    bandwidth = 2.5
     x, y = sample("normal", (2, 20, 2)), sample("normal", (2, 15, 2), seed=1)
     kernel = gaussian_mmd(bandwidth)
     expected = [by_pairs(lambda d: np.exp(-0.5 * (d / bandwidth) ** 2), 1.0, a, b) for a, b in zip(x, y, strict=True)]
@@ -79,24 +77,22 @@ def test_the_square_of_the_bandwidth_need_not_be_a_float(bandwidth, expected):
     assert gaussian_mmd(bandwidth).aligned(x, y)[0] == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("bandwidth", [0, -1.0, math.inf, math.nan, "wide", None])
-def test_a_bandwidth_must_be_positive(bandwidth):
-    with pytest.raises(ValueError, match=rf"bandwidth={bandwidth!r} must be a positive number"):
-        gaussian_mmd(bandwidth)
+def test_a_bandwidth_must_be_positive():
+    for bandwidth in (0, -1.0, math.inf, math.nan, "wide", None):
+        with pytest.raises(ValueError, match=rf"bandwidth={bandwidth!r} must be a positive number"):
+            gaussian_mmd(bandwidth)
 
 
-@pytest.mark.parametrize("columns", [(), (3,)])
 @BOTH
-def test_a_large_offset_costs_no_digits(kernel, columns):
-    x, y = (1e8 + sample("normal", (3, 30, *columns), seed=s) for s in range(2))
+def test_a_large_offset_costs_no_digits(kernel):
+    x, y = (1e8 + sample("normal", (3, 30, 3), seed=s) for s in range(2))
     # Subtracting the offset from numbers near it is exact, so both must agree to the last digits.
     np.testing.assert_allclose(kernel.aligned(x, y), kernel.aligned(x - 1e8, y - 1e8), rtol=1e-10)
     np.testing.assert_allclose(kernel.grid(x, y), kernel.grid(x - 1e8, y - 1e8), rtol=1e-10)
 
 
-@pytest.mark.parametrize("columns", [(), (2,)])
-def test_subnormal_rows_keep_their_digits(columns):
-    steps = np.random.default_rng(0).integers(0, 1000, size=(3, 20, *columns)).astype(np.float64)
+def test_subnormal_rows_keep_their_digits():
+    steps = np.random.default_rng(0).integers(0, 1000, size=(3, 20, 2)).astype(np.float64)
     x, y = np.ldexp(steps, TINY), np.ldexp(steps + 700, TINY)
     expected = np.ldexp(ENERGY.aligned(steps, steps + 700), TINY)
     np.testing.assert_allclose(ENERGY.aligned(x, y), expected, atol=2 * 2.0**TINY, rtol=0)
@@ -122,10 +118,9 @@ def test_a_distance_may_be_larger_than_any_float():
     assert MMD.aligned(x, y)[0] == pytest.approx(0 + 1 - 2 / 3)
 
 
-@pytest.mark.parametrize("columns", [(), (2,)])
 @BOTH
-def test_corrupt_blocks_do_not_change_the_other_blocks(kernel, columns):
-    x, y = sample("normal", (4, 20, *columns)), sample("normal", (4, 15, *columns), seed=1)
+def test_corrupt_blocks_do_not_change_the_other_blocks(kernel):
+    x, y = sample("normal", (4, 20, 2)), sample("normal", (4, 15, 2), seed=1)
     clean_grid, clean = kernel.grid(x, y), kernel.aligned(x, y)
     x[1, 0], x[1, 1], y[3, 4] = 1.7e308, -1.7e308, 1e200
     grid, aligned = kernel.grid(x, y), kernel.aligned(x, y)
@@ -145,8 +140,7 @@ def test_a_large_block_takes_less_memory_than_all_pairs(kernel):
 def test_a_kernel_with_a_bandwidth_can_be_pickled():
     kernel, (x, y) = gaussian_mmd(2.0), np.random.default_rng(0).normal(size=(2, 3, 5))
     for other in (pickle.loads(pickle.dumps(kernel)), copy.deepcopy(kernel)):
-        np.testing.assert_array_equal(other.aligned(x, y), kernel.aligned(x, y))
-        np.testing.assert_array_equal(other.grid(x, y), kernel.grid(x, y))
-        tuples = (x[0], x[1], y[0], y[1])
-        np.testing.assert_array_equal(other.function(*tuples), kernel.function(*tuples))
+        np.testing.assert_allclose(other.aligned(x, y), kernel.aligned(x, y), rtol=1e-12)
+        np.testing.assert_allclose(other.grid(x, y), kernel.grid(x, y), rtol=1e-12)
+        assert other.function(x[0], x[1], y[0], y[1]) == pytest.approx(kernel.function(x[0], x[1], y[0], y[1]))
         assert other.tensor_form.keywords == {"bandwidth": 2.0}

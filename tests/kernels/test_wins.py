@@ -16,13 +16,13 @@ BOTH = pytest.mark.parametrize("kernel", [MANN_WHITNEY, AUC], ids=lambda kernel:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("n_x", "n_y"), [(1, 1), (1, 9), (2, 3), (40, 17), (257, 255)])
 @BOTH
-def test_it_equals_its_definition(kernel, n_x, n_y, kind):
-    x, y = sample(kind, (3, n_x)), sample(kind, (4, n_y), seed=1)
-    expected = np.array([[brute_force(kernel, a, b) for b in y] for a in x])
-    np.testing.assert_allclose(kernel.grid(x, y), expected, rtol=RTOL)
-    np.testing.assert_allclose(kernel.aligned(x, y[:3]), np.diag(expected), rtol=RTOL)
+def test_it_equals_its_definition(kernel, kind):
+    for n_x, n_y in ((1, 1), (1, 9), (2, 3), (40, 17), (120, 130)):
+        x, y = sample(kind, (3, n_x)), sample(kind, (4, n_y), seed=1)
+        expected = np.array([[brute_force(kernel, a, b) for b in y] for a in x])
+        np.testing.assert_allclose(kernel.grid(x, y), expected, rtol=RTOL)
+        np.testing.assert_allclose(kernel.aligned(x, y[:3]), np.diag(expected), rtol=RTOL)
 
 
 @BOTH
@@ -35,7 +35,7 @@ def test_a_grid_may_need_many_tiles_and_batches(monkeypatch, kernel):
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["numpy", "numba"])
-@pytest.mark.parametrize("sizes", [(3, 5), (5, 3), (1, 1), (200, 90), (300, 300)])
+@pytest.mark.parametrize("sizes", [(3, 5), (1, 1), (200, 90), (300, 300)])
 @BOTH
 def test_counts_of_columns_are_the_counts_of_each_column(monkeypatch, kernel, sizes, compiled):
     """Counters have 8 bits for small blocks, more for larger blocks, and are emptied for the largest."""
