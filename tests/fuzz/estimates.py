@@ -99,9 +99,8 @@ def columns(rng):
     if found is None:
         check(any(each is None for each in one), "refused together, and answered one by one")
         raise ValueError("contamination is too much")
-    for j, each in enumerate(
-        one
-    ):  # a column of which no sd can be read is refused alone, and has no interval in a table
+    for j, each in enumerate(one):
+        # A column of which no sd can be read is refused alone, and has no interval in a table.
         check(each is not None or math.isinf(found.high[j] - found.low[j]), "answered together, and refused one by one")
     hold.ordered(found)
     for name in ("low", "high"):

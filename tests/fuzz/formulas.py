@@ -136,17 +136,8 @@ def injected(rng):
     given = pick(rng, WRONG_ROWS) if rng.random() < 0.05 else x
     before = np.array(x, copy=True)
     amount = pick(rng, WRONG if rng.random() < 0.1 else (0.05, 0, 3, 0.4, 0.0))
-    outliers = pick(
-        rng,
-        (
-            1e6,
-            -1e300,
-            math.inf,
-            math.nan,
-            lambda generator, clean: generator.normal(size=clean.shape),
-            *WRONG[:4],
-        ),
-    )
+    known = 1e6, -1e300, math.inf, math.nan, lambda generator, clean: generator.normal(size=clean.shape)
+    outliers = pick(rng, (*known, *WRONG[:4]))
     asked = {"how": "add"} if rng.random() < 0.2 else {}
     found = ov.Contamination(amount).inject(given, outliers, rng=int(rng.integers(9)), **asked)
     check(np.array_equal(before, x, equal_nan=x.dtype.kind == "f"), "the input was modified")
@@ -203,17 +194,15 @@ def clusters(rng):
                 found.append(type(error).__name__)
                 continue
             answer = answer.compute() if hasattr(answer, "compute") else answer
-            found.append(
-                answer[["estimate", "low", "high"]].to_numpy(float) if by else [answer.estimate, *answer.interval]
-            )
+            table = ["estimate", "low", "high"]
+            found.append(answer[table].to_numpy(float) if by else [answer.estimate, *answer.interval])
     with np.errstate(over="ignore"):
         exact = bool(np.abs(frame["v"].replace([np.inf, -np.inf], np.nan)).max() < 1e300)
     refused = [isinstance(one, str) for one in found]
     check(refused[0] == refused[1], f"pandas {found[0]}, Dask {found[1]}")
     if exact and not any(refused):
-        same = np.allclose(
-            np.asarray(found[0], float), np.asarray(found[1], float), rtol=1e-9, atol=1e-300, equal_nan=True
-        )
+        one, two = (np.asarray(each, float) for each in found)
+        same = np.allclose(one, two, rtol=1e-9, atol=1e-300, equal_nan=True)
         check(same, f"pandas {found[0]}, Dask {found[1]}")
     return found
 
@@ -221,10 +210,8 @@ def clusters(rng):
 def drawn(rng):
     """A plot of an answer, whatever the rows."""
     x = rows(rng)
-    asked = {
-        "rng": 0,
-        **arguments(rng, ("contamination", "confidence", "assume", "vote", "nan_policy", "alternative"), x),
-    }
+    names = ("contamination", "confidence", "assume", "vote", "nan_policy", "alternative")
+    asked = {"rng": 0, **arguments(rng, names, x)}
     kind = pick(rng, ("mean", "difference", "quantile", "sensitivity", "monitor"))
     if kind in ("quantile", "sensitivity"):
         asked = {name: asked[name] for name in ("confidence",) if name in asked}

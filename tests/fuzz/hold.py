@@ -14,9 +14,23 @@ def finite(x):
 
 
 def same(one, two):
-    """Return whether two answers are the same, bit by bit."""
+    """Return whether two answers to the same question are the same, bit by bit."""
     pairs = ((one.estimate, two.estimate), (one.interval.low, two.interval.low), (one.interval.high, two.interval.high))
     return all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
+
+
+def near(one, two):
+    """Return whether two ways to the same answer agree to 1e-9 of the width, or of the numbers if it is infinite."""
+    answers = ([x.estimate, x.interval.low, x.interval.high] for x in (one, two))
+    first, second = (np.stack(np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in each))) for each in answers)
+    if first.shape != second.shape:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        wide = first[2] - first[1]
+        size = np.where(np.isfinite(wide), wide, np.where(np.isfinite(first), np.abs(first), 0.0).max(axis=0))
+        apart = np.abs(first / 2 - second / 2) > 5e-10 * size + 1e-300
+    alike = (first == second) | (np.isnan(first) & np.isnan(second))
+    return bool((alike | (np.isfinite(first) & np.isfinite(second) & ~apart)).all())
 
 
 def has_bounds(found):

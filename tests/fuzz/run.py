@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
+from tests.fuzz import hold
 from tests.fuzz.commands import COMMANDS
 from tests.fuzz.estimates import ESTIMATES, LATER_ESTIMATES, columns, difference, mean, promised
 from tests.fuzz.fault import REFUSALS, Fault, check, check_refusal
@@ -81,7 +82,7 @@ def call(seed, number, *, trace=False):
 
 
 def either_way(rng):
-    """Return an answer that is the same with numba and without, to the last bit."""
+    """Return an answer that is the same with numba and without."""
     kind = pick(rng, (mean, difference, promised, columns, monitor, row_summary))
     seed = int(rng.integers(2**32))
     outcomes = []
@@ -89,12 +90,13 @@ def either_way(rng):
         try:
             with within():
                 compiled(math.inf)
-                found = kind(np.random.default_rng(seed))
-            numbers = () if found is None else (found.estimate, *found.interval)
-            outcomes.append([np.asarray(one).tobytes() for one in numbers])
+                outcomes.append(kind(np.random.default_rng(seed)))
         except REFUSALS as error:
             outcomes.append(str(error))
-    check(outcomes[0] == outcomes[1], f"{kind.__name__} by numpy {outcomes[0]}, by numba {outcomes[1]}")
+    one, two = outcomes
+    refused = one is None or two is None or isinstance(one, str) or isinstance(two, str)
+    alike = type(one) is type(two) and one == two if refused else hold.near(one, two)
+    check(alike, f"{kind.__name__} by numpy {one}, by numba {two}")
 
 
 def one_after_the_other(seed, first, last):

@@ -39,7 +39,7 @@ def row_summary(rng):
         check(hold.same(found, ov.mean(again, **asked)), f"another answer after {form}")
     if parts:
         merged = parts[2].merge(parts[0]).merge(parts[1])
-        check(hold.same(found, ov.mean(merged, **asked)), "another answer of the parts")
+        check(hold.near(found, ov.mean(merged, **asked)), "another answer of the parts")
     return found
 
 
