@@ -30,19 +30,14 @@ def results(**changes):
     return found | changes
 
 
-@pytest.mark.parametrize("quick", [True, False])
-def test_benchmark_names_are_unique(quick):
-    names = module("run").Suite(quick).names()
-    assert len(set(names)) == len(names) > 80
-
-
-def test_only_selects_matching_benchmarks():
-    names = module("run").Suite(True, ["memory: TOLERANCE", "kendall of"]).names()
+def test_names_are_unique_and_can_be_chosen_and_listed(capsys):
+    run = module("run")
+    for quick in (True, False):
+        names = run.Suite(quick).names()
+        assert len(set(names)) == len(names) > 80
+    names = run.Suite(True, ["memory: TOLERANCE", "kendall of"]).names()
     assert [name.split(":")[0] for name in names] == ["Pairs within one sample"] * 2 + ["memory"]
-
-
-def test_list_prints_names_without_measuring(capsys):
-    assert module("run").main(["--quick", "--list", "--only", "import outvote"]) == 0
+    assert run.main(["--quick", "--list", "--only", "import outvote"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
@@ -53,17 +48,10 @@ def test_broken_job_does_not_stop_the_others():
     assert len(times[1]) == 3
     assert failed == {0: "ZeroDivisionError: division by zero"}
     assert "error" in measure.measure(measure.Row("job", "", None, lambda: 1 / 0), budget=0.0)
-
-
-def test_slow_job_is_called_once():
-    times, _ = module("measure").in_turns([lambda: None], budget=0.0, patience=-1.0)
+    times, _ = measure.in_turns([lambda: None], budget=0.0, patience=-1.0)  # a slow job is called once
     assert len(times[0]) == 1
-
-
-def test_error_messages_contain_no_folders():
-    without_paths = module("measure").without_paths
-    assert without_paths("no 'x' from 'y' (/home/me/src/y.py)") == "no 'x' from 'y' (y.py)"
-    assert without_paths("a/b is 1/2, 3 / 4, a/b/c") == "a/b is 1/2, 3 / 4, a/b/c"
+    assert measure.without_paths("no 'x' from 'y' (/home/me/src/y.py)") == "no 'x' from 'y' (y.py)"
+    assert measure.without_paths("a/b is 1/2, 3 / 4, a/b/c") == "a/b is 1/2, 3 / 4, a/b/c"
 
 
 def test_page_is_written_between_its_markers(tmp_path):
@@ -80,10 +68,6 @@ def test_page_is_written_between_its_markers(tmp_path):
     assert "1 of 2 targets met, 1 failed to run" in once
     report.write_page(source, page)
     assert page.read_text(encoding="utf-8") == once
-
-
-def test_page_mentions_a_busy_machine():
-    report = module("report")
     assert report.busy(results()) == ""
     assert "load up to 5 on 2 cores" in report.markdown(results(load=5.0))
 
@@ -100,19 +84,15 @@ def test_interrupted_run_is_not_written_to_the_page(tmp_path):
     page.write_text("no markers", encoding="utf-8")
     with pytest.raises(SystemExit, match="once each"):
         report.write_page(source, page)
-
-
-def test_performance_page_has_its_markers():
-    report = module("report")
     text = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     assert text.count(report.BEGIN) == text.count(report.END) == 1
 
 
-@pytest.mark.parametrize("heights", [[0.0, 0.0, 0.0], [0.1, 0.9], [1.0, 1.0], [0.5]])
-def test_labels_of_the_figure_do_not_overlap(heights):
-    moved = module("figure").spread(heights)
-    assert all(b - a > 0.05 for a, b in itertools.pairwise(moved))
-    assert 0 <= min(moved) <= max(moved) <= 1
+def test_labels_of_the_figure_do_not_overlap():
+    for heights in ([0.0, 0.0, 0.0], [0.1, 0.9], [1.0, 1.0], [0.5]):
+        moved = module("figure").spread(heights)
+        assert all(b - a > 0.05 for a, b in itertools.pairwise(moved))
+        assert 0 <= min(moved) <= max(moved) <= 1
 
 
 def test_figure_is_saved_as_png_and_svg(tmp_path):

@@ -18,15 +18,13 @@ def test_fractions_are_read_as_decimals():
     assert Contamination(np.float32(0.29)).count(100) == 29
 
 
-@pytest.mark.parametrize("hundredths", range(50))
-def test_counts_of_two_digit_fractions_are_exact(hundredths):
-    allowed = Contamination(hundredths / 100)
-    exact = Fraction(hundredths, 100)
-    down = [int(exact * n) for n in range(1, 500)]
-    up = [math.ceil(exact * n) for n in range(1, 500)]
-    assert [allowed.rounded_down((n,))[0] for n in range(1, 500)] == down
-    most = [max(low, (n - 1) // 2) for n, low in enumerate(down, 1)]
-    assert [allowed.count(n) for n in range(1, 500)] == [min(pair) for pair in zip(up, most, strict=True)]
+def test_counts_of_two_digit_fractions_are_exact():
+    for hundredths in range(0, 50, 3):
+        allowed, exact = Contamination(hundredths / 100), Fraction(hundredths, 100)
+        for n in range(1, 300):
+            down, up = int(exact * n), math.ceil(exact * n)
+            assert allowed.rounded_down((n,)) == (down,)
+            assert allowed.count(n) == min(up, max(down, (n - 1) // 2))
 
 
 def test_positive_share_of_few_rows_allows_for_one():
@@ -41,6 +39,9 @@ def test_fraction_objects_and_counts():
     assert Contamination(7).count(15) == 7
     assert Contamination(np.int64(7)).count(1000) == 7
     assert Contamination(1e-300).count(10**6) == 1
+    for kind in (np.int8, np.uint8, np.int64):
+        assert type(Contamination(kind(100)).amount) is int
+        assert Contamination((kind(100), np.float32(0.01))).amount == (100, 0.01)
 
 
 def test_one_amount_for_all_samples_or_one_for_each():
@@ -70,19 +71,14 @@ def test_largest_count_is_below_half_of_the_rows():
     [
         (-1, ValueError, r"contamination=-1 is a negative count: the smallest is 0"),
         (-0.1, ValueError, r"contamination=-0.1 is negative: the smallest is 0"),
-        (
-            0.5,
-            ValueError,
-            r"contamination=0.5 must be a fraction below 0.5: the clean rows must be in the majority$",
-        ),
+        (0.5, ValueError, r"contamination=0.5 must be a fraction below 0.5: the clean rows must be in the majority$"),
         (Fraction(1, 2), ValueError, r"must be a fraction below 0.5"),
+        (Fraction(10**400), ValueError, r"must be a fraction below 0.5"),
         (5.0, ValueError, r"contamination=5.0 .*; write a number of rows as an int"),
         (float("nan"), ValueError, r"contamination=nan must be a fraction"),
-        (float("inf"), ValueError, r"contamination=inf must be a fraction"),
         (True, TypeError, r"contamination=True must be a fraction .* a count"),
         (np.True_, TypeError, r"must be a fraction .* a count"),
         ("0.1", TypeError, r"contamination='0.1' must be a fraction"),
-        (None, TypeError, r"contamination=None must be a fraction"),
         (0.1j, TypeError, r"contamination=0.1j must be a fraction"),
         ((), ValueError, r"contamination=\(\) is empty"),
         ((0.1, -2), ValueError, r"contamination=-2 is a negative count"),
@@ -119,24 +115,20 @@ def growth_by_counting(constant: Fraction, exponent: Fraction, n: int) -> int:
     return m
 
 
-@pytest.mark.parametrize("constant", [1, 1.1, 1.5, 3])
 @pytest.mark.parametrize(
-    ("given", "exponent"),
+    ("constant", "given", "exponent"),
     [
-        (0, Fraction(0)),
-        (0.5, Fraction(1, 2)),
-        (0.25, Fraction(1, 4)),
-        (1 / 3, Fraction(1, 3)),
-        (0.35, Fraction(7, 20)),
-        (Fraction(2, 3), Fraction(2, 3)),
-        (0.75, Fraction(3, 4)),
+        (1, 0.5, Fraction(1, 2)),
+        (1.1, 1 / 3, Fraction(1, 3)),
+        (1.5, 0.35, Fraction(7, 20)),
+        (1.5, 0, Fraction(0)),
+        (3, Fraction(2, 3), Fraction(2, 3)),
     ],
 )
 def test_growth_law_is_exact(constant, given, exponent):
     allowed = Contamination.growth(constant, given)
-    exact = Fraction(str(constant))
-    for n in (*range(1, 130), 256, 729, 1000, 4096, 6561, 10_000):
-        m = growth_by_counting(exact, exponent, n)
+    for n in (*range(1, 130), 256, 729, 1000, 4096, 6561):
+        m = growth_by_counting(Fraction(str(constant)), exponent, n)
         if 2 * m < n:
             assert allowed.count(n) == m, n
         else:
@@ -157,16 +149,13 @@ def test_growth_law_keeps_the_adversary_and_refuses_large_constants():
         Contamination.growth(constant=1e12).count(1000)
 
 
-@pytest.mark.parametrize("constant", [0.5, 0, -1, float("nan"), float("inf")])
-def test_growth_constant_out_of_range_raises(constant):
-    with pytest.raises(ValueError, match=f"constant={constant!r} must be a finite number of at least 1"):
-        Contamination.growth(constant=constant)
-
-
-@pytest.mark.parametrize("exponent", [-0.1, 1, 2.5, float("nan")])
-def test_growth_exponent_out_of_range_raises(exponent):
-    with pytest.raises(ValueError, match=rf"exponent={exponent!r} must lie in \[0, 1\)"):
-        Contamination.growth(exponent=exponent)
+def test_growth_out_of_range_raises():
+    for constant in (0.5, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=f"constant={constant!r} must be a finite number of at least 1"):
+            Contamination.growth(constant=constant)
+    for exponent in (-0.1, 1, float("nan")):
+        with pytest.raises(ValueError, match=rf"exponent={exponent!r} must lie in \[0, 1\)"):
+            Contamination.growth(exponent=exponent)
 
 
 # --- outliers -----------------------------------------------------------------------------------------------
@@ -180,31 +169,23 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("shape", [(60,), (60, 3), (60, 2, 2)])
 @pytest.mark.parametrize("rule", RULES)
-def test_inject_replaces_exactly_the_returned_rows(rule, shape):
-    clean = np.random.default_rng(1).normal(size=shape)
-    before = clean.copy()
-    data, rows = Contamination(0.2).inject(clean, RULES[rule], rng=5)
-    assert data.shape == shape
-    assert len(rows) == 12
-    differs = (data != before).reshape(60, -1)
-    assert np.flatnonzero(differs.any(axis=1)).tolist() == rows.tolist()
-    assert differs[rows].all()
-    assert np.array_equal(clean, before)
-
-
-@pytest.mark.parametrize("shape", [(60,), (60, 3)])
-@pytest.mark.parametrize("rule", RULES)
-def test_inject_appends_rows_after_the_clean_ones(rule, shape):
-    clean = np.random.default_rng(1).normal(size=shape)
-    before = clean.copy()
-    data, rows = Contamination(7).inject(clean, RULES[rule], how="add", rng=5)
-    assert data.shape == (67, *shape[1:])
-    assert rows.tolist() == list(range(60, 67))
-    assert np.array_equal(data[:60], before)
-    assert not np.isin(data[60:], before).any()
-    assert np.array_equal(clean, before)
+def test_inject_replaces_exactly_the_returned_rows_or_appends_them(rule):
+    for shape in ((60,), (60, 3), (60, 2, 2)):
+        clean = np.random.default_rng(1).normal(size=shape)
+        before = clean.copy()
+        data, rows = Contamination(0.2).inject(clean, RULES[rule], rng=5)
+        assert data.shape == shape
+        assert len(rows) == 12
+        differs = (data != before).reshape(60, -1)
+        assert np.flatnonzero(differs.any(axis=1)).tolist() == rows.tolist()
+        assert differs[rows].all()
+        data, rows = Contamination(7).inject(clean, RULES[rule], how="add", rng=5)
+        assert data.shape == (67, *shape[1:])
+        assert rows.tolist() == list(range(60, 67))
+        assert np.array_equal(data[:60], before)
+        assert not np.isin(data[60:], before).any()
+        assert np.array_equal(clean, before)
 
 
 @pytest.mark.parametrize("how", ["replace", "add"])
@@ -289,25 +270,18 @@ def test_flips_without_another_label_raise():
             Contamination(4).inject(np.full(9, label), label_flip([0, 1]), rng=0)
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        lambda rng, rows: rows[:-1],
-        lambda rng, rows: rows[:, :1],
-        lambda rng, rows: 3.0,
-        lambda rng, rows: np.zeros((*rows.shape, 2)),
-    ],
-)
-def test_outliers_of_a_wrong_shape_raise(rule):
-    with pytest.raises(ValueError, match=r"outliers returned shape .* for 3 rows; expected \(3, 2\)"):
-        Contamination(3).inject(np.zeros((10, 2)), rule, rng=0)
-
-
-@pytest.mark.parametrize("rule", [dirac([1.0, 2.0]), uniform_box([0.0, 1.0], [2.0, 2.0])])
-def test_vector_outliers_for_a_sample_of_numbers_raise(rule):
-    # Two outliers asked for: a vector of two would fit by accident.
-    with pytest.raises(ValueError, match=r"an outlier of shape \(2,\) does not fit rows of shape \(\)"):
-        Contamination(2).inject(np.zeros(10), rule, rng=0)
+def test_outliers_of_a_wrong_shape_raise():
+    for rule in (lambda rng, rows: rows[:-1], lambda rng, rows: rows[:, :1], lambda rng, rows: 3.0):
+        with pytest.raises(ValueError, match=r"outliers returned shape .* for 3 rows; expected \(3, 2\)"):
+            Contamination(3).inject(np.zeros((10, 2)), rule, rng=0)
+    for rule in (dirac([1.0, 2.0]), uniform_box([0.0, 1.0], [2.0, 2.0])):
+        # Two outliers asked for: a vector of two would fit by accident.
+        with pytest.raises(ValueError, match=r"an outlier of shape \(2,\) does not fit rows of shape \(\)"):
+            Contamination(2).inject(np.zeros(10), rule, rng=0)
+    with pytest.raises(ValueError, match="x is ragged: its rows have different lengths"):
+        Contamination(1).inject([[1, 2], [3]], 5.0)
+    with pytest.raises(ValueError, match="what outliers returned is ragged"):
+        Contamination(2).inject(np.zeros((5, 2)), lambda rng, rows: [[1, 2], [3]])
 
 
 def test_invalid_arguments_of_inject_raise():
@@ -319,25 +293,6 @@ def test_invalid_arguments_of_inject_raise():
         Contamination(1).inject(np.zeros(5), 1.0, how="swap")
     with pytest.raises(TypeError, match="outliers='big' is neither a number nor a function"):
         Contamination(1).inject(np.zeros(5), "big")
-    with pytest.raises(ValueError, match="the largest count here is 2"):
-        Contamination(3).inject(np.zeros(5), 1.0)
-
-
-@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64])
-def test_counts_of_numpy_become_integers(kind):
-    assert type(Contamination(kind(100)).amount) is int
-    assert Contamination((kind(100), np.float32(0.01))).amount == (100, 0.01)
-
-
-def test_amounts_beyond_all_floats_are_refused():
-    with pytest.raises(ValueError, match=r"must be a fraction below 0.5"):
-        Contamination(Fraction(10**400))
-    with pytest.raises(ValueError, match="the largest count here is 2"):
-        Contamination(10**400).count(5)
-
-
-def test_ragged_rows_and_outliers_are_refused():
-    with pytest.raises(ValueError, match="x is ragged: its rows have different lengths"):
-        Contamination(1).inject([[1, 2], [3]], 5.0)
-    with pytest.raises(ValueError, match="what outliers returned is ragged"):
-        Contamination(2).inject(np.zeros((5, 2)), lambda rng, rows: [[1, 2], [3]])
+    for amount in (3, 10**400):
+        with pytest.raises(ValueError, match="the largest count here is 2"):
+            Contamination(amount).inject(np.zeros(5), 1.0)

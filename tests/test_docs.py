@@ -65,8 +65,8 @@ def test_numbers_in_the_text_stand_in_what_is_printed_or_measured(name):
 @pytest.mark.filterwarnings("ignore:describe left out columns")  # those of text
 def test_examples_of_the_readme_table_run(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
-    x, X = rng.exponential(size=1000), rng.normal(size=(200, 2))
-    names = {"ov": outvote, "x": x, "a": x[:500], "b": x[500:] + 1, "X": X, "y": X @ [1.0, 2.0], "losses": x}
+    x, X = rng.exponential(size=400), rng.normal(size=(200, 2))
+    names = {"ov": outvote, "x": x, "a": x[:200], "b": x[200:] + 1, "X": X, "y": X @ [1.0, 2.0], "losses": x}
     monkeypatch.chdir(tmp_path)
     rows = "".join(f"{'AB'[i % 2]},{value},{i // 2},{1 + i % 3},{value / 2}\n" for i, value in enumerate(x))
     (tmp_path / "orders.csv").write_text("variant,revenue,user,sessions,before\n" + rows)
@@ -162,25 +162,14 @@ def public(module):
 
 
 #: Pages for newcomers, and words that they should not have to look up elsewhere.
-NEWCOMERS = [
-    "index",
-    "start",
-    "choose",
-    "guide",
-    "cli",
-    "faq",
-    "cheatsheet",
-    "conversion_rates",
-    "tutorial_analyst",
-    "tutorial_ml",
-]
+NEWCOMERS = ("index", "start", "choose", "guide", "cli", "faq", "cheatsheet", "conversion_rates", "tutorial_analyst",
+             "tutorial_ml")  # fmt: skip
 PLAIN = ("README.md", *(f"docs/{name}.md" for name in NEWCOMERS))
 ODD = re.compile(r"\b(laws?|dealt|anew|spoil\w*|grounds|is no number|oblivious|good rows?)\b", re.IGNORECASE)
 
 
-@pytest.mark.parametrize("page", PLAIN)
-def test_pages_for_newcomers_use_plain_words(page):
-    assert not ODD.findall((ROOT / page).read_text("utf-8"))
+def test_pages_for_newcomers_use_plain_words():
+    assert not [(page, found) for page in PLAIN if (found := ODD.findall((ROOT / page).read_text("utf-8")))]
 
 
 def test_relative_links_exist():
@@ -213,6 +202,6 @@ def test_premise_page_shows_the_lines_that_are_simulated():
     lines = [line.split("|")[1:3] for line in premise.pair_lines(1) if line.startswith("|")]
     assert [line.split("|")[1:3] for line in section.splitlines() if line.startswith("|")] == lines
     sample, _, _ = premise.LAWS["Pareto(2.5)"]
-    x = np.sort(sample(np.random.default_rng(0), 10**6))
+    x = np.sort(sample(np.random.default_rng(0), 10**5))
     ranks = 2 * np.arange(len(x)) - len(x) + 1
-    assert np.isclose(2 * (ranks @ x) / len(x) ** 2, premise.GINI["Pareto(2.5)"], rtol=0.01)
+    assert np.isclose(2 * (ranks @ x) / len(x) ** 2, premise.GINI["Pareto(2.5)"], rtol=0.02)

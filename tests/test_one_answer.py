@@ -17,10 +17,10 @@ def run(*arguments):
     return result.stdout
 
 
-@pytest.mark.parametrize(("n_rows", "effect", "options"), [
-    (400, 0.6, ["--sd", "1"]), (3000, 0.4, ["--sd", "1"]), (8000, 0.25, ["--sd", "1", "--contamination", "0.002"]),
-    (3000, 0.9, []), (1000, 0.8, ["--seed", "3", "--contamination", "3"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("n_rows", "effect", "options"),
+    [(400, 0.6, ["--sd", "1"]), (300, 0.9, []), (200, 0.9, ["--seed", "3", "--contamination", "3"])],
+)
 def test_compare_and_report_count_the_same_rows(tmp_path, n_rows, effect, options):
     rng = np.random.default_rng(n_rows)
     values = np.r_[rng.normal(9, size=n_rows), rng.normal(9 + effect, size=n_rows)].round(6)
@@ -42,20 +42,8 @@ def test_every_level_is_computed_once(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"k": np.repeat(list("ABC"), 300), "v": rng.normal(size=900) + np.repeat([0, 1, 2], 300)})
     frame.to_csv(tmp_path / "x.csv", index=False)
-    run(
-        "report",
-        tmp_path / "x.csv",
-        "--value",
-        "v",
-        "--by",
-        "k",
-        "--sd",
-        "1",
-        "--vote",
-        "soft",
-        "-o",
-        tmp_path / "r.html",
-    )
+    asked = ("--value", "v", "--by", "k", "--sd", "1", "--vote", "soft")
+    run("report", tmp_path / "x.csv", *asked, "-o", tmp_path / "r.html")
     assert seen
     assert len(seen) == len(set(seen))
 
@@ -95,8 +83,7 @@ def test_the_command_and_scan_read_the_same_cells(tmp_path, kind):
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_the_command_and_scan_refuse_the_same_cell(tmp_path, kind):
-    path = tmp_path / f"x.{kind}"
-    cells = ["1", "2", "twelve", "3"]
+    path, cells = tmp_path / f"x.{kind}", ["1", "2", "twelve", "3"]
     path.write_text("v\n" + "\n".join(cells) if kind == "csv" else "".join(f'{{"v": "{c}"}}\n' for c in cells))
     with pytest.raises(ValueError, match=r"'v' is not a number in row 3 of .*: 'twelve'"):
         ov.scan(path).mean("v", contamination=1)
@@ -104,18 +91,19 @@ def test_the_command_and_scan_refuse_the_same_cell(tmp_path, kind):
     assert "'v' is not a number in row 3 of" in str(result.exception)
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv", "txt", "jsonl", "ndjson", "parquet", "pq", "arrow", "feather"])
-def test_the_command_and_scan_read_the_same_formats(tmp_path, kind):
-    frame, path = pd.DataFrame({"v": np.random.default_rng(0).normal(size=200)}), tmp_path / f"x.{kind}"
-    if kind in ("csv", "tsv", "txt"):
-        frame.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
-    elif kind in ("jsonl", "ndjson"):
-        frame.to_json(path, orient="records", lines=True, double_precision=15)
-    else:
-        (frame.to_parquet if kind in ("parquet", "pq") else frame.to_feather)(path)
-    plain = json.loads(run("mean", path, "--value", "v", "--json"))["groups"][0]["plain"]
-    assert plain == pytest.approx(frame["v"].mean())
-    assert ov.scan(path).mean("v", rng=0).plain == pytest.approx(frame["v"].mean())
+def test_the_command_and_scan_read_the_same_formats(tmp_path):
+    frame = pd.DataFrame({"v": np.random.default_rng(0).normal(size=200)})
+    for kind in ("csv", "tsv", "txt", "jsonl", "ndjson", "parquet", "pq", "arrow", "feather"):
+        path = tmp_path / f"x.{kind}"
+        if kind in ("csv", "tsv", "txt"):
+            frame.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
+        elif kind in ("jsonl", "ndjson"):
+            frame.to_json(path, orient="records", lines=True, double_precision=15)
+        else:
+            (frame.to_parquet if kind in ("parquet", "pq") else frame.to_feather)(path)
+        plain = json.loads(run("mean", path, "--value", "v", "--json"))["groups"][0]["plain"]
+        assert plain == pytest.approx(frame["v"].mean()), kind
+        assert ov.scan(path).mean("v", rng=0).plain == pytest.approx(frame["v"].mean()), kind
 
 
 ASKED = {
