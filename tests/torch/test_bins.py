@@ -225,7 +225,7 @@ def test_tolerance_equals_numpy_and_the_rows_stay(device, options):
 
 
 def test_tolerance_of_two_samples_equals_numpy(device):
-    a, b = dirty(), dirty(1) + 1
+    a, b = dirty(n=9000), dirty(1, n=9000) + 1
     assert str(ov.tolerance(torch.tensor(a), torch.tensor(b))) == str(ov.tolerance(a, b))
 
 
@@ -262,7 +262,7 @@ def copies(monkeypatch):
 
 
 def test_what_needs_the_rows_copies_them(copies):
-    x, y = dirty(), dirty(1) + 1
+    x, y = dirty(n=9000), dirty(1, n=9000) + 1
     there, too = torch.tensor(x), torch.tensor(y)
     for options in (
         {"assume": ov.Symmetric()},

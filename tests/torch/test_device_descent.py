@@ -48,9 +48,7 @@ def theta_of(loss, rng):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-@pytest.mark.parametrize(
-    ("n_blocks", "clipped", "centre"), [(1, False, 1), (11, True, 0), (11, False, 1), (101, True, 1)]
-)
+@pytest.mark.parametrize(("n_blocks", "clipped", "centre"), [(1, False, 1), (11, True, 0), (101, True, 1)])
 def test_risks_choice_and_gradient_equal_numpy(loss, clipped, centre, n_blocks, monkeypatch):
     monkeypatch.setattr(forms, "_MOST_HELD", (1000, 1000))  # several strips, and several lots of blocks
     monkeypatch.setattr(forms, "_COLUMNS", 3)  # several products
