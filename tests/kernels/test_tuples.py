@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 
 import numpy as np
@@ -90,13 +89,6 @@ def test_pairs_of_a_large_block_take_the_memory_of_one_chunk():
     found = []
     assert peak_of(lambda: found.append(evaluate(kernel, z))) < 5000 * 5000 * 8 / 20
     assert found[0] == pytest.approx(KERNELS["gini"].aligned(z[None])[0], rel=1e-12)
-
-
-def test_pairs_of_long_rows_take_the_memory_of_one_chunk():
-    z = np.random.default_rng(13).normal(size=(300, 300))
-    kernel = Kernel(lambda a, b: np.abs(a - b).sum(axis=1), vectorized=True)
-    all_pairs = math.comb(300, 2) * 300 * 8
-    assert peak_of(lambda: evaluate(kernel, z)) < all_pairs / 20
 
 
 @pytest.mark.parametrize("vectorized", [None, False])

@@ -180,10 +180,6 @@ def test_a_symmetric_function_is_accepted_on_equal_rows():
     assert estimate(lambda a, b: a + b, sample=np.full(10, 3.0)).estimate == 6.0
 
 
-def test_the_function_may_have_optional_arguments():
-    assert estimate(lambda a, b, power=2: abs(a - b) ** power).estimate > 0
-
-
 @pytest.mark.parametrize(
     ("function", "vectorized", "message"),
     [

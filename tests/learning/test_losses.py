@@ -195,13 +195,6 @@ def test_losses_are_found_by_name_and_checked():
         L.loss_of("logistics", L.PAIR_LOSSES, 2)
     with pytest.raises(ValueError, match="degree 2, but a loss of single rows"):
         L.loss_of(own, {}, 1)
-    for base, count in ((L.PointLoss(), 2), (L.PairLoss(), 4)):
-        for method in (base.value, base.slope):
-            with pytest.raises(NotImplementedError):
-                method(*[np.zeros(1)] * count)
-    for method in (L.Loss().risks, L.Loss().slopes):
-        with pytest.raises(NotImplementedError):
-            method(np.zeros((1, 1)), np.zeros((1, 1)))
 
 
 @pytest.mark.parametrize("clipped", [False, True])

@@ -278,10 +278,7 @@ def test_fits_that_are_less_robust_than_they_look_warn_at_the_line_that_fits():
     x, y = noisy_rows(100)
     for model, message in (
         (ov.RobustRanker(contamination=20, max_iter=2), "blocks of 2 rows"),
-        (
-            ov.RobustRegressor(contamination=10, n_blocks=5, max_iter=2),
-            "n_blocks=5 survives 2 .* allows 10",
-        ),
+        (ov.RobustRegressor(contamination=10, n_blocks=5, max_iter=2), "n_blocks=5 survives 2 .* allows 10"),
         (ov.RobustRegressor(contamination=0.35, max_iter=2), "known to be inverted"),
     ):
         with pytest.warns(RobustnessWarning) as caught:
