@@ -128,6 +128,8 @@ def test_early_stopping_returns_the_best_parameter_on_the_rows_held_out():
     assert len(found.history.held_out_risk) == found.n_epochs
     best = held_out.median_risk(found.theta, np.random.default_rng(1))
     assert best <= 1.5 * min(found.history.held_out_risk)
+    steps = found.history.to_dict()["step"]
+    assert steps[-1] < 0.2 * steps[0]  # the last ones shrink, whatever the schedule
 
 
 @pytest.mark.parametrize(("wide", "large", "alone"), [(3, 1, False), (4, 1, True), (1, 10**9, True)])

@@ -283,6 +283,14 @@ def test_a_metric_learns_from_given_pairs():
     assert far**2 == pytest.approx(gap @ learner.mahalanobis_matrix() @ gap)
 
 
+def test_a_metric_has_a_step_size_of_its_own_unless_it_is_the_papers():
+    x, y = load_iris(return_X_y=True)
+    for algorithm, size in (("robust", 0.3), ("paper", 0.1)):
+        options = {"algorithm": algorithm, "contamination": 0.02, "max_iter": 3, "finish": False, "random_state": 0}
+        one, two = (ov.RobustMetricLearner(step_size=asked, **options).fit(x, y) for asked in ("auto", size))
+        assert one.mahalanobis_matrix() == pytest.approx(two.mahalanobis_matrix())
+
+
 class Quantile(PointLoss):
     name = "quantile"
     lipschitz = 0.9
