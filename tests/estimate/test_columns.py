@@ -13,15 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
-from outvote._numba import numpy_only
 from outvote.blocks.partition import draw
 from outvote.estimate import block_values, u_statistic
 
 matplotlib.use("Agg")
 
 KINDS = ["random", "uniform", "hash", "contiguous"]
-ONE_SAMPLE = ["variance", "gini", "wilcoxon"]
-TWO_SAMPLES = ["mann-whitney", "auc", "mmd", "energy"]
+CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 
 
 def rows(*shape, seed=0):
@@ -45,15 +43,13 @@ def check_columns(*samples, axis=0, **options):
     for j in range(d):
         known = assume[j] if isinstance(assume, list) else assume
         one = ov.u_statistic(*(x[:, j] for x in columns), rng=3, assume=known, **options)
-        close = {"rtol": 1e-12, "atol": 1e-12}
-        np.testing.assert_allclose(found.estimate.reshape(-1)[j], one.estimate, **close)
-        np.testing.assert_allclose(found.radius.reshape(-1)[j], one.radius, **close)
-        for end, expected in zip(found.interval, one.interval, strict=True):
-            np.testing.assert_allclose(end.reshape(-1)[j], expected, **close)
+        for many, alone in zip(
+            (found.estimate, found.radius, *found.interval), (one.estimate, one.radius, *one.interval), strict=True
+        ):
+            np.testing.assert_allclose(np.reshape(many, -1)[j], alone, **CLOSE)
         if len(values):
-            np.testing.assert_allclose(values[:, j], one.block_values.reshape(-1), **close)
-            np.testing.assert_allclose(np.ravel(found.plain)[j], one.plain, rtol=1e-9, atol=1e-9)
-        assert str(found.plan) == str(one.plan)
+            np.testing.assert_allclose(values[:, j], one.block_values.reshape(-1), **CLOSE)
+            np.testing.assert_allclose(np.ravel(found.plain)[j], one.plain, **CLOSE)
         assert found.plan.explain() == one.plan.explain()
         if one.certificate.provenance != "none":  # a column without an interval does not speak for the others
             assert found.certificate.provenance == one.certificate.provenance
@@ -66,37 +62,33 @@ def check_columns(*samples, axis=0, **options):
     return found
 
 
-@pytest.mark.parametrize("remainder", ["drop", "spread"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ONE_SAMPLE)
-def test_one_sample_equals_one_call_per_column(name, kind, remainder):
-    found = check_columns(rows(85, 4), kernel=name, contamination=2, n_blocks=9, partition=kind, remainder=remainder)
-    assert found.block_values.shape == (len(found.block_sizes), 4)
+@settings(max_examples=30)
+@given(
+    n_rows=st.tuples(st.integers(12, 40), st.integers(12, 40)),
+    n_columns=st.integers(1, 4),
+    n_blocks=st.integers(1, 6),
+    name=st.sampled_from(["variance", "gini", "wilcoxon", "mann-whitney", "auc", "mmd", "energy"]),
+    grid=st.sampled_from(["full", "diagonal"]),
+    remainder=st.sampled_from(["drop", "spread"]),
+    kind=st.sampled_from(KINDS),
+    seed=st.integers(0, 2**32),
+)
+def test_one_call_equals_one_call_per_column(n_rows, n_columns, n_blocks, name, grid, remainder, kind, seed):
+    kernel = ov.kernels.KERNELS[name]
+    samples = [rows(n, n_columns, seed=seed + s) for s, n in enumerate(n_rows[: len(kernel.degrees)])]
+    found = check_columns(
+        *samples, kernel=name, contamination=0, n_blocks=n_blocks, grid=grid, remainder=remainder, partition=kind
+    )
     assert found.statistic == name
+    assert found.block_values.ndim == (3 if len(samples) == 2 and grid == "full" else 2)
 
 
-@pytest.mark.parametrize("grid", ["full", "diagonal"])
-@pytest.mark.parametrize("remainder", ["drop", "spread"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", TWO_SAMPLES)
-def test_two_samples_equal_one_call_per_column(name, kind, remainder, grid, monkeypatch):
-    samples = rows(50, 3), rows(61, 3, seed=1) + 1
-    options = {"kernel": name, "n_blocks": 7, "grid": grid, "partition": kind, "remainder": remainder}
-    found = check_columns(*samples, contamination=(2, 1), **options)
-    assert found.block_values.ndim == (3 if grid == "full" else 2)
-    monkeypatch.setattr(u_statistic, "_KEPT", 100)
-    bare = check_columns(*samples, contamination=(2, 1), **options)
-    assert bare.block_values.size == (0 if grid == "full" else found.block_values.size)
-
-
-@pytest.mark.parametrize("name", ONE_SAMPLE)
-def test_block_values_of_one_sample_against_brute_force(name):
+def test_block_values_of_one_sample_against_brute_force():
     z = rows(40, 3)
-    found = ov.u_statistic(z, kernel=name, contamination=1, n_blocks=5, axis=0, rng=0)
-    kernel = ov.kernels.KERNELS[name].function
+    found = ov.u_statistic(z, kernel="gini", contamination=1, n_blocks=5, axis=0, rng=0)
     for j in range(3):
         blocks = [z[block, j] for block in draw("random", 40, 5, 0)]
-        expected = [np.mean([kernel(a, b) for a, b in itertools.combinations(block, 2)]) for block in blocks]
+        expected = [np.mean([abs(a - b) for a, b in itertools.combinations(block, 2)]) for block in blocks]
         np.testing.assert_allclose(found.block_values[:, j], expected, rtol=1e-10, atol=1e-14)
         assert found.estimate[j] == pytest.approx(np.median(expected), rel=1e-10)
 
@@ -123,32 +115,27 @@ def test_full_grid_against_brute_force_with_and_without_block_values(monkeypatch
         _ = bare.plain
     with pytest.raises(ValueError, match="were not kept"):
         bare.plot(column=1)
+    diagonal = ov.u_statistic(x, y, **asked | {"n_blocks": 5, "grid": "diagonal"})
+    assert diagonal.block_values.shape == (5, 2)  # which are few enough to keep
 
 
 @pytest.mark.parametrize(
-    "function",
+    ("function", "n_samples"),
     [
-        ov.Kernel(lambda a, b: max(a, b), 2, name="larger"),
-        ov.Kernel(lambda a, b: np.abs(a - b) ** 0.5, 2),
-        ov.Kernel(lambda a, b, c: np.maximum(np.maximum(a, b), c), 3, vectorized=True),
-        ov.Kernel(lambda a: a**2, 1, bounds=(0.0, 100.0)),
+        (ov.Kernel(lambda a, b: max(a, b), 2, name="larger"), 1),
+        (ov.Kernel(lambda a, b: np.abs(a - b) ** 0.5, 2), 1),
+        (ov.Kernel(lambda a, b, c: np.maximum(np.maximum(a, b), c), 3, vectorized=True), 1),
+        (ov.Kernel(lambda a, b, c: float(a + b < 2 * c), (2, 1)), 2),
     ],
-    ids=["rows", "arrays", "triples", "mean"],
+    ids=["rows", "arrays", "triples", "two samples"],
 )
-def test_user_kernels(function):
-    check_columns(rows(60, 3), kernel=function, contamination=1, n_blocks=5)
-
-
-@pytest.mark.parametrize("grid", ["full", "diagonal"])
-def test_user_kernels_of_two_samples(grid):
-    kernel = ov.Kernel(lambda a, b, c: float(a + b < 2 * c), (2, 1))
-    check_columns(rows(30, 2), rows(20, 2, seed=1), kernel=kernel, contamination=1, n_blocks=4, grid=grid)
+def test_user_kernels(function, n_samples):
+    check_columns(rows(60, 3), *[rows(20, 3, seed=1)][: n_samples - 1], kernel=function, contamination=1, n_blocks=5)
 
 
 def test_numba_kernels():
     numba = pytest.importorskip("numba")
-    kernel = ov.Kernel(numba.njit(lambda a, b: abs(a - b)), 2)
-    check_columns(rows(60, 3), kernel=kernel, contamination=1, n_blocks=5)
+    check_columns(rows(60, 3), kernel=ov.Kernel(numba.njit(lambda a, b: abs(a - b)), 2), contamination=1, n_blocks=5)
 
 
 def test_kernel_checks_do_not_mix_columns():
@@ -161,13 +148,10 @@ def test_kernel_checks_do_not_mix_columns():
 @pytest.mark.parametrize(
     ("vote", "assume"),
     [
-        ("median", ov.FiniteVariance(2.0)),
         ("soft", ov.FiniteVariance(2.0)),
-        ("clipped", ov.FiniteVariance(2.0)),
         ("auto", ov.SubGaussian(2.0)),
-        ("soft", None),
         ("clipped", None),
-        ("median", [ov.FiniteVariance(2.0), ov.FiniteVariance(2.0), ov.FiniteVariance(2.0)]),
+        ("median", [ov.FiniteVariance(2.0), ov.FiniteVariance(3.0), ov.FiniteVariance(1.0)]),
     ],
 )
 def test_votes_and_assumptions(vote, assume):
@@ -175,30 +159,23 @@ def test_votes_and_assumptions(vote, assume):
 
 
 def test_one_assumption_per_column():
-    known = [ov.FiniteVariance(1.0), None, ov.Bounded(0.0, 30.0)]
-    found = ov.u_statistic(rows(300, 3), kernel="variance", contamination=3, n_blocks=21, assume=known, axis=0, rng=0)
+    known, asked = [ov.FiniteVariance(1.0), None, ov.Bounded(0.0, 30.0)], {"contamination": 3, "n_blocks": 21, "rng": 0}
+    found = ov.u_statistic(rows(300, 3), kernel="variance", assume=known, axis=0, **asked)
     for j, assume in enumerate(known):
-        one = ov.u_statistic(rows(300, 3)[:, j], kernel="variance", contamination=3, n_blocks=21, assume=assume, rng=0)
-        assert found.radius[j] == pytest.approx(one.radius, rel=1e-12)
-        assert [end[j] for end in found.interval] == pytest.approx(list(one.interval), rel=1e-12)
+        one = ov.u_statistic(rows(300, 3)[:, j], kernel="variance", assume=assume, **asked)
+        assert [found.radius[j], *(end[j] for end in found.interval)] == pytest.approx([one.radius, *one.interval])
     assert found.certificate.provenance == "plug-in"
     assert found.certificate.assumption == tuple(known)
 
 
-@pytest.mark.parametrize("alternative", ["less", "greater"])
-def test_one_sided_intervals(alternative):
-    check_columns(rows(200, 2), kernel="gini", contamination=2, alternative=alternative)
-
-
-def test_simultaneous_intervals_share_delta():
-    x = rows(400, 5)
-    asked = {"contamination": 3, "axis": 0, "rng": 0}
+def test_one_sided_and_simultaneous_intervals():
+    for alternative in ("less", "greater"):
+        check_columns(rows(200, 2), kernel="gini", contamination=2, alternative=alternative)
+    x, asked = rows(400, 5), {"contamination": 3, "axis": 0, "rng": 0}
     found = ov.u_statistic(x, kernel="wilcoxon", simultaneous=True, confidence=0.9, n_blocks=41, **asked)
     each = ov.u_statistic(x, kernel="wilcoxon", confidence=0.98, n_blocks=41, **asked)
     np.testing.assert_allclose(found.radius, each.radius, rtol=1e-12)
     assert found.certificate.confidence == pytest.approx(0.9)
-    mean = ov.mean(x, simultaneous=True, confidence=0.9, **asked)
-    assert found.certificate.log_delta == mean.certificate.log_delta
 
 
 def test_kernel_of_degree_one_equals_the_mean():
@@ -208,84 +185,65 @@ def test_kernel_of_degree_one_equals_the_mean():
     mean = ov.mean(x, contamination=3, n_blocks=11, rng=0)
     np.testing.assert_allclose(found.estimate, mean.estimate, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(found.block_values, mean.block_values, rtol=1e-12, atol=1e-14)
-    assert found.block_values.shape == mean.block_values.shape
     assert found.to_dict().keys() == mean.to_dict().keys()
 
 
-@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2])
+@pytest.mark.parametrize("axis", [1, -1])
 def test_axes(axis):
-    found = check_columns(rows(20, 21, 22), axis=axis, kernel="gini", contamination=1, n_blocks=5)
-    assert found.estimate.shape == tuple(np.delete([20, 21, 22], axis))
-    assert found.block_values.shape == (5, *found.estimate.shape)
-    assert found.certificate.radius.shape == found.estimate.shape
-
-
-def test_axis_of_two_samples():
+    found = check_columns(rows(20, 8, 7), axis=axis, kernel="gini", contamination=1, n_blocks=3)
+    assert found.estimate.shape == tuple(np.delete([20, 8, 7], axis))
+    assert found.block_values.shape == (3, *found.estimate.shape)
     check_columns(rows(3, 40), rows(3, 50, seed=1), axis=-1, kernel="auc", contamination=1, n_blocks=5)
 
 
 def test_one_column_gives_a_scalar():
     z = rows(80)
-    found = ov.u_statistic(z, kernel="gini", contamination=1, axis=0, rng=0)
-    one = ov.u_statistic(z, kernel="gini", contamination=1, rng=0)
+    found, one = (ov.u_statistic(z, kernel="gini", contamination=1, rng=0, **axis) for axis in ({"axis": 0}, {}))
     assert isinstance(found.estimate, float)
     assert found.to_dict() == one.to_dict()
 
 
-@pytest.mark.parametrize("kind", ["random", "hash"])
 @pytest.mark.parametrize("policy", ["omit", "corrupt"])
-def test_nan_policies_drop_whole_rows(policy, kind):
+def test_nan_policies_drop_whole_rows(policy):
     x, y = rows(70, 3), rows(60, 3, seed=1)
     x[[3, 17]], y[5] = np.nan, np.nan
-    options = {"contamination": 3, "n_blocks": 9, "nan_policy": policy, "partition": kind}
+    options = {"contamination": 3, "n_blocks": 9, "nan_policy": policy, "partition": "hash"}
     whole = check_columns(x, kernel="variance", **options)
     check_columns(x, y, kernel="auc", **options)
     x[3, 1:] = 0.5
     part = ov.u_statistic(x, kernel="variance", axis=0, rng=3, **options)
-    np.testing.assert_array_equal(part.estimate, whole.estimate)
+    np.testing.assert_allclose(part.estimate, whole.estimate)
     assert part.n_omitted == 2
-
-
-def test_nan_raises():
-    x = rows(30, 2)
-    x[4, 1] = np.nan
-    with pytest.raises(ValueError, match=r"x has NaN or infinite values in 1 of 30 rows \(the first is row 4\)"):
+    with pytest.raises(ValueError, match=r"x has NaN or infinite values in 2 of 70 rows \(the first is row 3\)"):
         ov.u_statistic(x, kernel="gini", axis=0)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int16, bool, np.float16])
-def test_dtypes(dtype):
-    check_columns((rows(50, 2) * 3).astype(dtype), kernel="variance", contamination=0, n_blocks=3)
-
-
 def test_columns_of_very_different_scales():
-    z = rows(60, 5) * [1e-300, 1.0, 1e160, 1e300, 0.0]
-    found = ov.u_statistic(z / 1e10, kernel="gini", contamination=1, n_blocks=5, axis=0, rng=3)
+    z = rows(60, 5) * [1e-300, 1.0, 1e160, 1e300, 0.0] / 1e10
+    found = ov.u_statistic(z, kernel="gini", contamination=1, n_blocks=5, axis=0, rng=3)
     for j in range(5):
-        one = ov.u_statistic(z[:, j] / 1e10, kernel="gini", contamination=1, n_blocks=5, rng=3)
-        assert found.estimate[j] == pytest.approx(one.estimate, rel=1e-12)
-        assert found.radius[j] == pytest.approx(one.radius, rel=1e-12)
+        one = ov.u_statistic(z[:, j], kernel="gini", contamination=1, n_blocks=5, rng=3)
+        assert (found.estimate[j], found.radius[j]) == pytest.approx((one.estimate, one.radius), rel=1e-9, abs=0)
     assert math.isinf(found.radius[4])  # equal rows say nothing of a scale
 
 
 def test_chunks_of_columns_change_nothing(monkeypatch):
-    z = rows(40, 7)
-    asked = {"kernel": "gini", "contamination": 1, "n_blocks": 5, "axis": 0, "rng": 0}
+    z, asked = rows(40, 7), {"kernel": "gini", "contamination": 1, "n_blocks": 5, "axis": 0, "rng": 0}
     expected = ov.u_statistic(z, **asked)
-    for at_once in (1, 80, 120, 10_000):
+    for at_once in (1, 80, 120):
         monkeypatch.setattr(block_values, "_AT_ONCE", at_once)
-        found = ov.u_statistic(z, **asked)
-        np.testing.assert_array_equal(found.block_values, expected.block_values)
-        np.testing.assert_array_equal(found.estimate, expected.estimate)
+        np.testing.assert_allclose(ov.u_statistic(z, **asked).block_values, expected.block_values, rtol=1e-12)
 
 
-@pytest.mark.parametrize("options", [{"kernel": "gini"}, {"kernel": "auc", "grid": "full"}], ids=["aligned", "full"])
-def test_jobs_change_nothing(options, monkeypatch):
-    samples = [rows(60, 3), rows(60, 3, seed=1)][: 1 + ("grid" in options)]
-    expected = ov.u_statistic(*samples, contamination=1, n_blocks=7, axis=0, rng=0, **options)
-    monkeypatch.setattr(u_statistic, "_KEPT", 0)
-    found = ov.u_statistic(*samples, contamination=1, n_blocks=7, axis=0, rng=0, n_jobs=2, **options)
-    np.testing.assert_allclose(found.estimate, expected.estimate, rtol=1e-12)
+def test_jobs_change_nothing(monkeypatch):
+    for options, samples in (({"kernel": "gini"}, 1), ({"kernel": "auc", "grid": "full"}, 2)):
+        asked = {"contamination": 1, "n_blocks": 7, "axis": 0, "rng": 0, **options}
+        given = [rows(60, 3, seed=s) for s in range(samples)]
+        expected = ov.u_statistic(*given, **asked)
+        with monkeypatch.context() as patch:
+            patch.setattr(u_statistic, "_KEPT", 0)
+            found = ov.u_statistic(*given, n_jobs=2, **asked)
+        np.testing.assert_allclose(found.estimate, expected.estimate, rtol=1e-12)
 
 
 def test_column_names_are_kept():
@@ -310,12 +268,6 @@ def test_plot_shows_one_column(grid):
     assert (found.n_corrupt, found.title) == (one.n_corrupt, one.title)
 
 
-@pytest.mark.parametrize("name", ["covariance", "kendall"])
-def test_kernels_of_two_columns_raise(name):
-    with pytest.raises(ValueError, match=rf"axis=0 makes .* kernel '{name}' takes rows of 2 numbers: leave axis out"):
-        ov.u_statistic(rows(40, 4), kernel=name, axis=0)
-
-
 def test_errors_of_vector_kernels_get_a_note():
     kernel = ov.Kernel(lambda z, w: z[0] * w[0], 2, name="first")
     with pytest.raises((IndexError, TypeError)) as caught:
@@ -325,73 +277,35 @@ def test_errors_of_vector_kernels_get_a_note():
 
 def test_invalid_arguments_raise():
     x = rows(40, 3)
-    with pytest.raises(ValueError, match="axis=2 does not exist: x has 2 dimensions"):
-        ov.u_statistic(x, kernel="gini", axis=2)
-    with pytest.raises(TypeError, match="axis='0' must be an integer, or None for a sample of vectors"):
-        ov.u_statistic(x, kernel="gini", axis="0")
-    with pytest.raises(ValueError, match=r"axis=0 pairs column with column, .* columns of shape \(3,\) and \(2,\)"):
-        ov.u_statistic(x, x[:, :2], kernel="auc", axis=0)
-    with pytest.raises(ValueError, match=r"columns of shape \(3,\) and \(\)"):
-        ov.u_statistic(x, x[:, 0], kernel="auc", axis=0)
-    with pytest.raises(ValueError, match=r"named \['a', 'b'\] and \['b', 'a'\]: put them in one order"):
-        ov.u_statistic(
-            pd.DataFrame(x[:, :2], columns=["a", "b"]), pd.DataFrame(x[:, :2], columns=["b", "a"]), kernel="auc", axis=0
-        )
-    with pytest.raises(ValueError, match=r"x has shape \(40, 0\): there are no columns to estimate"):
-        ov.u_statistic(x[:, :0], kernel="gini", axis=0)
-    with pytest.raises(ValueError, match="x is empty"):
-        ov.u_statistic(x[:0], kernel="gini", axis=0)
-    with pytest.raises(ValueError, match="assume has 2 entries for 3 columns"):
-        ov.u_statistic(x, kernel="gini", axis=0, assume=[None, None])
-    with pytest.raises(ValueError, match="takes 2 samples"):
-        ov.u_statistic(x, kernel="auc", axis=0)
-    with pytest.raises(ValueError, match="contamination='auto' estimates one column at a time"):
-        ov.u_statistic(x, kernel="wilcoxon", axis=0, contamination="auto", rng=0)
+    turned = [pd.DataFrame(x[:, :2], columns=list(names)) for names in ("ab", "ba")]
+    for samples, options, error, message in (
+        ((x,), {"axis": 2}, ValueError, "axis=2 does not exist: x has 2 dimensions"),
+        ((x,), {"axis": "0"}, TypeError, "axis='0' must be an integer, or None for a sample of vectors"),
+        ((x, x[:, :2]), {}, ValueError, r"axis=0 pairs column with column, .* columns of shape \(3,\) and \(2,\)"),
+        ((x, x[:, 0]), {}, ValueError, r"columns of shape \(3,\) and \(\)"),
+        (turned, {}, ValueError, r"named \['a', 'b'\] and \['b', 'a'\]: put them in one order"),
+        ((x[:, :0],), {}, ValueError, r"x has shape \(40, 0\): there are no columns to estimate"),
+        ((x[:0],), {}, ValueError, "x is empty"),
+        ((x,), {"assume": [None, None]}, ValueError, "assume has 2 entries for 3 columns"),
+        ((x,), {"kernel": "auc"}, ValueError, "takes 2 samples"),
+        ((x,), {"contamination": "auto"}, ValueError, "contamination='auto' estimates one column at a time"),
+        (
+            (x,),
+            {"kernel": "kendall"},
+            ValueError,
+            r"axis=0 .* 'kendall' takes rows of 2 numbers: leave axis out",
+        ),
+    ):
+        with pytest.raises(error, match=message):
+            ov.u_statistic(*samples, **{"kernel": "auc" if len(samples) == 2 else "gini", "axis": 0, **options})
 
 
-def test_unknown_contamination_of_one_column():
-    z = rows(100)
-    found = ov.u_statistic(z[:, None].T[0], kernel="wilcoxon", axis=0, contamination="auto", rng=0)
-    assert found.estimate == ov.u_statistic(z, kernel="wilcoxon", contamination="auto", rng=0).estimate
-
-
-@settings(max_examples=60)
-@given(
-    n_rows=st.tuples(st.integers(12, 40), st.integers(12, 40)),
-    n_columns=st.integers(1, 5),
-    n_blocks=st.integers(1, 6),
-    name=st.sampled_from(["variance", "gini", "wilcoxon", "mann-whitney", "auc"]),
-    grid=st.sampled_from(["full", "diagonal"]),
-    remainder=st.sampled_from(["drop", "spread"]),
-    kind=st.sampled_from(KINDS),
-    seed=st.integers(0, 2**32),
-)
-def test_one_call_equals_one_call_per_column(n_rows, n_columns, n_blocks, name, grid, remainder, kind, seed):
-    kernel = ov.kernels.KERNELS[name]
-    samples = [rows(n, n_columns, seed=seed + s) for s, n in enumerate(n_rows[: len(kernel.degrees)])]
-    check_columns(
-        *samples, kernel=name, contamination=0, n_blocks=n_blocks, grid=grid, remainder=remainder, partition=kind
-    )
-
-
-def test_many_columns_of_which_some_are_constant_answer_as_single_ones():
-    x = np.random.default_rng(0).normal(size=(60, 12))
-    x[:, [0, 7]] = 1.0, -2.5
-    found = ov.mean(x, 1)
-    for j in range(x.shape[1]):
-        alone = ov.mean(x[:, j], 1)
-        pairs = zip((found.estimate, *found.interval), (alone.estimate, *alone.interval), strict=True)
-        assert all(np.isclose(many[j], one, rtol=1e-9, atol=1e-9) for many, one in pairs)
-
-
-@pytest.mark.parametrize("contamination", [0, 0.05, 0.2])
-def test_columns_with_far_rows_answer_as_single_ones(contamination):
+def test_means_of_many_columns_answer_as_single_ones():
     rng = np.random.default_rng(1)
-    x = rng.standard_t(1.2, size=(150, 16)) * 10.0 ** rng.integers(-3, 4, size=16)
-    with numpy_only():
-        found = ov.mean(x, contamination)
-        alone = [ov.mean(x[:, j], contamination) for j in range(x.shape[1])]
-    for end in ("low", "high"):
-        ends = np.array([getattr(one.interval, end) for one in alone])
-        widths = np.array([one.interval.high - one.interval.low for one in alone])
-        assert (np.abs(getattr(found.interval, end) - ends) <= 1e-9 * widths).all()
+    x = rng.standard_t(1.2, size=(150, 9)) * 10.0 ** rng.integers(-3, 4, size=9)
+    x[:, [0, 7]] = 1.0, -2.5
+    for contamination in (0, 0.1):
+        found, alone = ov.mean(x, contamination), [ov.mean(column, contamination) for column in x.T]
+        for j, one in enumerate(alone):
+            many = [found.estimate[j], *(end[j] for end in found.interval)]
+            assert many == pytest.approx([one.estimate, *one.interval], rel=1e-9, abs=1e-9)

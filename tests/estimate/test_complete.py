@@ -19,24 +19,17 @@ def test_auc_of_all_rows_with_its_interval():
     """Numbers worked out beforehand: ±.0201 for 4000 and 6000 rows of which 20 may be corrupt in each."""
     x, y = normal(4000), normal(6000, 1.0)
     found = ov.u_statistic(x, y, kernel="auc", contamination=20)
-    exact = (x[:, None] < y).mean()
-    assert found.estimate == pytest.approx(exact)
+    assert found.estimate == pytest.approx((x[:, None] < y).mean())
     assert (found.interval.high - found.interval.low) / 2 <= 0.0201 * 1.05
     assert found.certificate.provenance == "certified"
     assert (found.plan.vote, found.plan.n_rows, found.plan.n_corrupt) == ("complete", (4000, 6000), (20, 20))
     assert (found.seed, found.partition, found.plan.n_blocks, found.block_values.size) == (None, None, None, 0)
-    assert found == ov.u_statistic(x, y, kernel="auc", contamination=20) or found.interval == pytest.approx(
-        ov.u_statistic(x, y, kernel="auc", contamination=20).interval, abs=0
-    )
     assert "without 20 of sample 1 and 20 of sample 2" in found.explain()
     json.dumps(found.to_dict(), allow_nan=False)
-
-
-@pytest.mark.parametrize(("kernel", "most"), [("kendall", 0.051), ("wilcoxon", 0.0265)])
-def test_reach_of_pairs(kernel, most):
-    rows = np.random.default_rng(0).normal(size=(10_000, 2) if kernel == "kendall" else 10_000)
-    found = ov.u_statistic(rows, kernel=kernel)
-    assert (found.interval.high - found.interval.low) / 2 <= 1.05 * most
+    for kernel, most in (("kendall", 0.051), ("wilcoxon", 0.0265)):
+        rows = np.random.default_rng(0).normal(size=(10_000, 2) if kernel == "kendall" else 10_000)
+        found = ov.u_statistic(rows, kernel=kernel)
+        assert (found.interval.high - found.interval.low) / 2 <= 1.05 * most
 
 
 def test_corrupt_rows_move_the_interval_no_farther_than_they_may():
@@ -68,7 +61,7 @@ def test_columns_are_estimated_one_by_one():
         found = ov.u_statistic(x, kernel=kernel, axis=0, contamination=2)
         for j in range(3):
             one = ov.u_statistic(x[:, j], kernel=kernel, contamination=2)
-            assert (found.estimate[j], found.interval.low[j]) == (one.estimate, one.interval.low)
+            assert (found.estimate[j], found.interval.low[j]) == pytest.approx((one.estimate, one.interval.low))
         wider = ov.u_statistic(x, kernel=kernel, axis=0, contamination=2, simultaneous=True)
         assert np.all(wider.interval.low < found.interval.low)
 
@@ -105,12 +98,6 @@ def test_kernels_without_bounds_go_by_evidence_of_disjoint_tuples():
     assert spoiled.n_omitted == 1
 
 
-def test_contamination_may_be_left_open():
-    found = ov.u_statistic(normal(300, 0.5), kernel="wilcoxon", contamination="auto")
-    assert found.interval.low < found.estimate < found.interval.high
-    assert found.certificate.levels
-
-
 def test_blocks_are_taken_where_they_are_asked_for():
     x, y = normal(300), normal(200)
     for options in ({"n_blocks": 11}, {"grid": "diagonal"}, {"partition": "contiguous"}, {"vote": "median"}):
@@ -119,18 +106,15 @@ def test_blocks_are_taken_where_they_are_asked_for():
     assert known.partition is not None
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_what_does_not_go_together_raises():
+    for options, message in (
         ({"kernel": "gini", "vote": "complete"}, "vote='complete' needs a kernel with bounds, and kernel 'gini' has"),
         ({"kernel": "wilcoxon", "vote": "complete", "n_blocks": 5}, "vote='complete' has no blocks"),
         ({"kernel": "wilcoxon", "vote": "evidence"}, "vote='evidence' is for kernels without bounds"),
         ({"kernel": "gini", "contamination": 60}, "at most 49 rows may be corrupt"),
-    ],
-)
-def test_what_does_not_go_together_raises(options, message):
-    with pytest.raises(ValueError, match=message):
-        ov.u_statistic(normal(200), **options)
+    ):
+        with pytest.raises(ValueError, match=message):
+            ov.u_statistic(normal(200), **options)
 
 
 def test_too_few_rows_leave_the_bounds():

@@ -4,13 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
 
 X = np.random.default_rng(0).exponential(50.0, 400)
-adversaries = pytest.mark.parametrize("adversary", ["oblivious", "adaptive"])
 
 
 def by_definition(x, q, relation, bound, adversary, confidence=0.95):
@@ -26,25 +25,24 @@ def by_definition(x, q, relation, bound, adversary, confidence=0.95):
     return stands
 
 
-@adversaries
 @pytest.mark.parametrize(
     ("claim", "q", "relation", "bound"),
-    [("p90 < 150", 0.9, "<", 150), ("median > 28", 0.5, ">", 28), ("p50 >= 30", 0.5, ">=", 30),
-     ("p75 <= 81.5", 0.75, "<=", 81.5), ("p10 > 1", 0.1, ">", 1), ("p99 < 300", 0.99, "<", 300),
-     ("median < 20", 0.5, "<", 20)],
+    [("p90 < 150", 0.9, "<", 150), ("median > 28", 0.5, ">", 28), ("p10 >= 1", 0.1, ">=", 1),
+     ("p99 < 300", 0.99, "<", 300), ("median < 20", 0.5, "<", 20)],
 )  # fmt: skip
-def test_the_number_is_exact(claim, q, relation, bound, adversary):
-    assert ov.tolerance(X, claim=claim, adversary=adversary).rows == by_definition(X, q, relation, bound, adversary)
+def test_the_number_is_exact(claim, q, relation, bound):
+    for adversary in ("oblivious", "adaptive"):
+        assert ov.tolerance(X, claim=claim, adversary=adversary).rows == by_definition(X, q, relation, bound, adversary)
 
 
+@settings(max_examples=40)
 @given(
-    st.lists(st.integers(0, 6), min_size=15, max_size=60), st.sampled_from(["<", "<=", ">", ">="]), st.integers(0, 6)
+    st.lists(st.integers(0, 6), min_size=15, max_size=50), st.sampled_from(["<", "<=", ">", ">="]), st.integers(0, 6)
 )
 def test_the_number_is_exact_with_ties(x, relation, bound):
     x = np.array(x, dtype=float)
-    assert ov.tolerance(x, claim=f"median {relation} {bound}").rows == by_definition(
-        x, 0.5, relation, bound, "oblivious"
-    )
+    expected = by_definition(x, 0.5, relation, bound, "oblivious")
+    assert ov.tolerance(x, claim=f"median {relation} {bound}").rows == expected
 
 
 def test_without_the_deciding_rows_the_claim_falls():
@@ -80,23 +78,17 @@ def test_the_sentence_says_what_stands():
     assert found.to_dict()["rows"] == found.rows
 
 
-@pytest.mark.parametrize(
-    ("claim", "message"),
-    [
+def test_wrong_claims_are_named_and_what_does_not_go_with_a_quantile():
+    for claim, message in (
         ("p100 < 3", "names p100, but quantiles lie between p0 and p100"),
         ("p99 < 1e", "compares with '1e', which is not a finite number"),
         ("p99 = 3", "must read like"),
-    ],
-)
-def test_a_wrong_claim_is_named(claim, message):
-    with pytest.raises(ValueError, match=message):
-        ov.tolerance(X, claim=claim)
-
-
-@pytest.mark.parametrize("options", [{"paired": True}, {"assume": ov.FiniteVariance(1.0)}, {"vote": "median"}])
-def test_what_does_not_go_with_a_quantile(options):
-    samples = (X, X) if options.get("paired") else (X,)
-    with pytest.raises(ValueError, match="is about a quantile of one sample"):
-        ov.tolerance(*samples, claim="median > 3", **options)
-    with pytest.raises(ValueError, match="is about a quantile of one sample"):
-        ov.tolerance(X, X, claim="median > 3")
+    ):
+        with pytest.raises(ValueError, match=message):
+            ov.tolerance(X, claim=claim)
+    for samples, options in (
+        ((X, X), {"paired": True}), ((X,), {"assume": ov.FiniteVariance(1.0)}), ((X,), {"vote": "median"}),
+        ((X, X), {}),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="is about a quantile of one sample"):
+            ov.tolerance(*samples, claim="median > 3", **options)

@@ -1,6 +1,7 @@
 """What the rows say against an sd that is read off them, and numbers of corrupt rows that do not fit them."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -17,33 +18,20 @@ def planted():
     return rows[~second], rows[second]
 
 
-@pytest.mark.parametrize("declared", [None, ov.FiniteVariance(417.0)])
-def test_numbers_that_the_rows_contradict_settle_nothing(planted, declared):
-    found = ov.tolerance(*planted, assume=declared, contamination=15)
-    assert found.rows is None
-    assert "does not fit these 4 000 rows if the clean rows' sd is at most" in str(found)
-    assert "stands" not in str(found)
-
-
-def test_one_sample_with_too_few_corrupt_rows_settles_nothing(planted):
+def test_numbers_that_the_rows_contradict_settle_nothing(planted):
+    few = np.random.default_rng(3).gamma(4, 208, size=(2, 100))
+    few[1, :8] = np.repeat([-1.0, 999999.0], 4)
+    for samples, declared, contamination in ((planted, ov.FiniteVariance(417.0), 15), (few, None, 5)):
+        found = ov.tolerance(*samples, assume=declared, contamination=contamination)
+        assert found.rows is None
+        assert re.search(r"does not fit these (4 000|200) rows if the clean rows' sd is at most", str(found))
+        assert "stands" not in str(found)
     found = ov.tolerance(planted[0], claim="mean > 2000", assume=ov.FiniteVariance(417.0))
     assert found.rows is None
     assert found.misfit.startswith("At most ")
-
-
-def test_that_no_row_is_corrupt_may_not_fit():
-    rows = np.r_[np.zeros(50), 1e6]
-    found = ov.tolerance(rows, claim="mean > 1", assume=ov.FiniteVariance(1.0))
+    found = ov.tolerance(np.r_[np.zeros(50), 1e6], claim="mean > 1", assume=ov.FiniteVariance(1.0))
     assert str(found).startswith("No corrupt row at all does not fit these 51 rows")
     assert "some of them must be corrupt" in str(found)
-
-
-def test_a_claim_that_stands_still_does():
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(10.0, size=400), rng.normal(11.8, size=600)
-    found = ov.tolerance(a, b, assume=ov.FiniteVariance(1.0))
-    assert found.rows is not None
-    assert found.misfit == ""
 
 
 def test_more_rows_look_corrupt_than_are_allowed_for(planted):
@@ -60,7 +48,7 @@ def test_more_rows_look_corrupt_than_are_allowed_for(planted):
     assert not any("look as if" in text for text in ov.mean(planted[0], more).remarks)
 
 
-@pytest.mark.parametrize("n_rows", [1000, 20_000])
+@pytest.mark.parametrize("n_rows", [1000, 9000])
 def test_most_rows_are_equal(n_rows):
     rng = np.random.default_rng(1)
     rows = np.where(rng.random(n_rows) < 0.1, rng.gamma(2, 20, n_rows), 0.0)
@@ -68,21 +56,7 @@ def test_most_rows_are_equal(n_rows):
     assert "of the rows of a are 0" in ov.difference(rows, rows + (rows > 0), contamination=2).remarks[0]
     assert not ov.mean(rows, 2, assume=ov.Bounded(0, 500)).remarks
     assert not ov.mean(rows + rng.random(n_rows), 2).remarks
-    summary = ov.RowSummary().update(rows)
-    assert math.isfinite(ov.mean(summary, 2).estimate)
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e200])
-def test_heavy_tails_and_extreme_sizes_get_no_remark(scale):
-    rows = scale * np.random.default_rng(2).standard_t(2, size=3000)
-    assert not any("look as if" in text for text in ov.mean(rows, 30).remarks)
-
-
-def test_ratios_and_very_few_rows_get_no_remark_on_equal_rows():
-    rng = np.random.default_rng(4)
-    rows = np.column_stack([np.ones(500), rng.gamma(2, size=500)])
-    assert "% of the rows" not in str(ov.mean(rows, 2, ratio=True))
-    assert not ov.mean([1.0, 2.0, 4.0], 0).remarks
+    assert math.isfinite(ov.mean(ov.RowSummary().update(rows), 2).estimate)
 
 
 def test_rows_that_are_neither_0_nor_1_are_mentioned():
@@ -109,9 +83,11 @@ def test_a_monitor_doubts_an_sd_of_its_first_rows():
 
 def test_a_tolerance_explains_itself():
     rng = np.random.default_rng(0)
-    found = ov.tolerance(rng.normal(10.0, size=400), rng.normal(11.8, size=600), assume=ov.FiniteVariance(1.0))
+    found = ov.tolerance(rng.normal(10.0, size=100), rng.normal(11.8, size=150), assume=ov.FiniteVariance(1.0))
+    assert found.rows > 0
+    assert found.misfit == ""
     assert "B is larger than A by" in str(found)
-    assert "(95 %, allowing for 10 corrupt rows); that it is larger stands unless more than" in str(found)
+    assert re.search(r"\(95 %, allowing for \d corrupt rows\); that it is larger stands unless more than", str(found))
     assert f"up to {found.rows}, wherever they are" in found.explain()
     assert "The rows that decide: " in found.explain()
     unsettled = ov.tolerance(rng.normal(size=40), rng.normal(size=40))
@@ -140,3 +116,12 @@ def test_a_monitor_says_when_it_decided():
         watched.update(rng.normal(1.0, size=1000))
         assert watched.decided
     assert str(watched).endswith("mean > 0: true; decided after 1 000 of 3 000 rows")
+
+
+def test_ordinary_rows_get_no_remark():
+    rng = np.random.default_rng(4)
+    for scale in (1.0, 1e200):  # heavy tails and extreme sizes
+        rows = scale * rng.standard_t(2, size=3000)
+        assert not any("look as if" in text for text in ov.mean(rows, 30).remarks)
+    assert "% of the rows" not in str(ov.mean(np.column_stack([np.ones(500), rng.gamma(2, size=500)]), 2, ratio=True))
+    assert not ov.mean([1.0, 2.0, 4.0], 0).remarks

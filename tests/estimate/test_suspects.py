@@ -77,34 +77,18 @@ def test_many_corrupt_rows_make_small_blocks():
     assert set(ov.suspects(x[:70], contamination=60, top=5).rows) < set(range(60, 70))  # the majority is right
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "told"),
-    [
+def test_wrong_questions_are_refused():
+    for call, error, told in (
         (lambda: ov.suspects([1.0, 2.0], top=0), ValueError, "top=0 must be an integer of at least 1"),
         (lambda: ov.suspects([1.0, 2.0], partitions=1.5), ValueError, "partitions=1.5 must be an integer"),
         (lambda: ov.scan(rows()).suspects("v", top=-1), ValueError, "top=-1 must be an integer of at least 1"),
         (lambda: ov.suspects([[1.0, 2.0]]), ValueError, r"x has shape \(1, 2\): suspects takes one column"),
         (lambda: ov.suspects(rows(), by="k"), TypeError, "by='k' is for a table, whose column of numbers is value"),
-        (lambda: ov.suspects(rows(), value="w"), ValueError, "value='w' is not a column|column='w' is not a column"),
+        (lambda: ov.suspects(rows(), value="w"), ValueError, "'w' is not a column"),
         (lambda: ov.suspects(rows().rename(columns={"k": "row"}), value="v", by="row"), ValueError, "by='row' is also"),
-    ],
-)
-def test_wrong_questions_are_refused(call, error, told):
-    with pytest.raises(error, match=told):
-        call()
-
-
-def test_short_integers_are_numbers():
-    x = np.r_[np.random.default_rng(0).normal(size=299), 50.0]
-    assert ov.suspects(x, top=np.int8(5)).rows.tolist() == ov.suspects(x, top=5).rows.tolist()
-
-
-def test_suspects_are_a_table_in_notebooks():
-    x = np.random.default_rng(0).normal(10.0, size=1000)
-    x[7] = 90.0
-    text = ov.suspects(x, top=2)._repr_html_()
-    assert text.startswith("<table>")
-    assert "<th style='text-align:left'>7</th><td>90</td><td>1</td>" in text
+    ):
+        with pytest.raises(error, match=told):
+            call()
 
 
 def test_buyers_among_many_zeros_are_judged_by_each_other():
@@ -116,16 +100,16 @@ def test_buyers_among_many_zeros_are_judged_by_each_other():
     assert (found.scores > 0.5).sum() < 10
 
 
-def test_of_zeros_and_ones_only_other_values_stand_out():
+def test_of_equal_rows_and_of_zeros_and_ones_only_other_values_stand_out():
     rows = (np.arange(2000) % 30 == 0).astype(float)
     assert not len(ov.suspects(rows))
     rows[[5, 6]] = 7.0, -1.0
-    assert sorted(ov.suspects(rows).rows.tolist()) == [5, 6]
-
-
-def test_a_few_rows_among_equal_ones_stand_out():
+    assert sorted(ov.suspects(rows, top=np.int8(9)).rows.tolist()) == [5, 6]
     rows = np.full(1000, 5.0)
     assert not len(ov.suspects(rows))
     rows[7] = 6.0
     assert ov.suspects(rows).rows.tolist() == [7]
-    assert not len(ov.suspects(np.zeros(50)))
+    x = np.random.default_rng(0).normal(10.0, size=1000)
+    x[7] = 90.0
+    assert "<table>" in (text := ov.suspects(x, top=2)._repr_html_())
+    assert "<th style='text-align:left'>7</th><td>90</td><td>1</td>" in text

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outvote as ov
@@ -36,19 +36,22 @@ def test_with_few_it_is_by_averages_of_the_rows_on_one_side():
 
 @pytest.mark.parametrize(("amount", "most"), [(0.0, 0.0215), (0.001, 0.0235), (0.01, 0.0395)])
 def test_half_widths_on_normal_rows(amount, most):
-    widths = []
-    for seed in range(8):
-        low, high = ov.mean(np.random.default_rng(seed).normal(size=10_000), amount, assume=SYMMETRIC).interval
-        widths.append((high - low) / 2)
-    assert np.mean(widths) < most
+    rows = [np.random.default_rng(seed).normal(size=10_000) for seed in range(4)]
+    assert np.mean([ov.mean(x, amount, assume=SYMMETRIC).radius for x in rows]) < most
 
 
+@settings(max_examples=25)
 @given(st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=8, max_size=60), st.sampled_from([0, 1, 2]))
 def test_mirrored_and_scaled_rows(x, m):
     x = np.array(x)
-    there = ov.mean(x, m, assume=SYMMETRIC).interval
+    found = ov.mean(x, m, assume=SYMMETRIC)
+    there = found.interval
     assert ov.mean(-x, m, assume=SYMMETRIC).interval == (-there.high, -there.low)
     assert ov.mean(4 * x, m, assume=SYMMETRIC).interval == (4 * there.low, 4 * there.high)
+    for side in ("less", "greater"):
+        found = ov.mean(x, m, 0.9, SYMMETRIC, alternative=side)
+        assert found.interval.low <= found.estimate <= found.interval.high
+        assert found.radius >= 0
 
 
 def test_sides_and_columns():
@@ -79,21 +82,19 @@ def test_too_few_rows_have_no_interval():
     assert "too few rows" in few.certificate.note
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
+def test_what_needs_a_scale_says_what_works():
+    blocks = {"n_blocks": 11, "n_corrupt": 2, "block_size": 9, "confidence": 0.9}
+    for call in (
         lambda: ov.mean(X, assume=SYMMETRIC, vote="median"),
         lambda: ov.mean(X, assume=SYMMETRIC, partition="hash"),
         lambda: ov.difference(X[:100], X[100:], assume=SYMMETRIC),
         lambda: ov.difference(X[:100], X[100:], assume=SYMMETRIC, vote="median"),
         lambda: ov.tolerance(X, claim="mean > -1", assume=SYMMETRIC),
-        lambda: ov.certificate.radius(n_blocks=11, n_corrupt=2, block_size=9, confidence=0.9, assume=SYMMETRIC),
+        lambda: ov.certificate.radius(**blocks, assume=SYMMETRIC),
         lambda: ov.BlockSummary(51).update(X).result(contamination=2, assume=SYMMETRIC),
-    ],
-)
-def test_what_needs_a_scale_says_what_works(call):
-    with pytest.raises(ValueError, match=r"compare two symmetric samples by outvote.quantile_difference"):
-        call()
+    ):
+        with pytest.raises(ValueError, match=r"compare two symmetric samples by outvote.quantile_difference"):
+            call()
 
 
 def test_pairs_and_levels_take_it():

@@ -15,7 +15,7 @@ import outvote as ov
 RNG = np.random.default_rng(0)
 
 
-def test_each_group_equals_its_own_summary(form):
+def test_each_group_equals_its_own_summary():
     x, city = RNG.normal(size=(500, 2)), RNG.choice(["b", "a", "c"], size=500)
     summary = ov.GroupedBlockSummary(7, 3)
     for rows in np.array_split(np.arange(500), 6):
@@ -46,7 +46,7 @@ def test_number_of_blocks_per_group_and_several_keys():
         summary.group("z")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 50), st.integers(1, 5), st.integers(0, 2**32), st.booleans())
 def test_merge_of_summaries_with_different_groups(n_rows, n_parts, seed, own):
     rng = np.random.default_rng(seed)
