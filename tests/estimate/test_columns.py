@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import matplotlib
@@ -81,16 +80,6 @@ def test_one_call_equals_one_call_per_column(n_rows, n_columns, n_blocks, name, 
     )
     assert found.statistic == name
     assert found.block_values.ndim == (3 if len(samples) == 2 and grid == "full" else 2)
-
-
-def test_block_values_of_one_sample_against_brute_force():
-    z = rows(40, 3)
-    found = ov.u_statistic(z, kernel="gini", contamination=1, n_blocks=5, axis=0, rng=0)
-    for j in range(3):
-        blocks = [z[block, j] for block in draw("random", 40, 5, 0)]
-        expected = [np.mean([abs(a - b) for a, b in itertools.combinations(block, 2)]) for block in blocks]
-        np.testing.assert_allclose(found.block_values[:, j], expected, rtol=1e-10, atol=1e-14)
-        assert found.estimate[j] == pytest.approx(np.median(expected), rel=1e-10)
 
 
 def test_full_grid_against_brute_force_with_and_without_block_values(monkeypatch):
@@ -176,16 +165,6 @@ def test_one_sided_and_simultaneous_intervals():
     each = ov.u_statistic(x, kernel="wilcoxon", confidence=0.98, n_blocks=41, **asked)
     np.testing.assert_allclose(found.radius, each.radius, rtol=1e-12)
     assert found.certificate.confidence == pytest.approx(0.9)
-
-
-def test_kernel_of_degree_one_equals_the_mean():
-    x = rows(200, 4)
-    kernel = ov.Kernel(lambda a: a, 1, name="row")
-    found = ov.u_statistic(x, kernel=kernel, contamination=3, n_blocks=11, axis=0, rng=0)
-    mean = ov.mean(x, contamination=3, n_blocks=11, rng=0)
-    np.testing.assert_allclose(found.estimate, mean.estimate, rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(found.block_values, mean.block_values, rtol=1e-12, atol=1e-14)
-    assert found.to_dict().keys() == mean.to_dict().keys()
 
 
 @pytest.mark.parametrize("axis", [1, -1])

@@ -146,3 +146,11 @@ def test_rows_are_compared_as_they_are(asked):
     with pytest.raises(MoreCorruptRows, match="outside the bounds"):
         ov.mean(rows, 0, assume=Bounded(0, 0.1), **asked)
     assert ov.mean(rows, 0, assume=Bounded(0, float(np.float32(0.1))), **asked).interval.high < 0.1
+
+
+def test_as_many_blocks_outside_as_corrupt_rows_can_reach_are_no_contradiction():
+    means = [[0.5]] * 40 + [[9.0]] * 3
+    blocks = ov.BlockSummary.of_blocks(43, 0, range(43), [5] * 43, means, [[0.0]] * 43)
+    assert blocks.result(contamination=3, assume=UNIT, vote="median").estimate == 0.5
+    with pytest.raises(ContradictionError, match="3 of 43 blocks hold rows outside these bounds"):
+        blocks.result(contamination=2, assume=UNIT, vote="median")
