@@ -11,8 +11,6 @@ QUICK := tests/data tests/blocks tests/certificate tests/kernels tests/learning/
 	tests/tables/test_frames.py tests/tables/test_files.py tests/tables/test_dask.py tests/estimate/test_mean.py \
 	tests/estimate/test_columns.py tests/estimate/test_bad_input.py tests/cli/test_demo.py tests/cli/test_quantiles_and_rates.py \
 	tests/test_import.py tests/test_metrics.py tests/test_datasets.py tests/test_release.py
-# Of make test-theory: long or short.
-LENGTH ?= long
 # Of make fuzz.
 CALLS ?= 20000
 SEED ?= 100
@@ -100,9 +98,16 @@ test-wheel: $(VENV)/.pip ## Build sdist and wheel into dist, install the wheel i
 	$(WHEEL)/bin/python -m pip install --quiet "$$(echo dist/*.whl)[cli,tables]"
 	.ci/try-wheel $(WHEEL)/bin dist
 
-.PHONY: test-theory
-test-theory: $(VENV)/.dev ## Run the slow tests, and the simulations of the certificates at full length (LENGTH=short for fewer).
-	OUTVOTE_THEORY=$(LENGTH) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "slow or theory" --ignore=tests/torch --ignore=tests/spark tests
+.PHONY: studies
+studies: $(VENV)/.dev ## Run the slow tests and the simulations of certificates at full length, and write the pages that show them (hours).
+	OUTVOTE_THEORY=long OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 tests/theory
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow --ignore=tests/torch --ignore=tests/spark tests
+	$(BIN)/python -m benchmarks.compare
+	$(BIN)/python -m benchmarks.premise
+
+.PHONY: mutants
+mutants: $(VENV)/.dev ## Break the code in a hundred places, and say which breaks no test sees (an hour; what is tried is kept).
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutants --output $(OUT)/mutants.json
 
 .PHONY: fuzz
 fuzz: $(VENV)/.dev ## Call the public interface at random, and go on where the last run with this SEED stopped (minutes).
@@ -134,11 +139,6 @@ bench-gpu: $(VENV)/.torch ## Measure tensors and descents on a CUDA GPU against 
 .PHONY: bench-page
 bench-page: $(VENV)/.bench ## Write the tables of docs/performance.md from the last make bench.
 	$(BIN)/python -m benchmarks.run --page --output $(OUT)/bench.json
-
-.PHONY: comparison
-comparison: $(VENV)/.dev ## Write docs/comparison.md (nine estimators, five distributions, four attacks) and docs/premise.md.
-	$(BIN)/python -m benchmarks.compare
-	$(BIN)/python -m benchmarks.premise
 
 .PHONY: learning
 learning: $(VENV)/.bench ## Measure learners on ten data sets under eight kinds of corruption, for docs/learning.md (what is measured is kept).

@@ -130,7 +130,7 @@ def page(errors: dict[tuple[str, str], dict[str, float]], radii: dict[str, dict[
         f"({100 * SHARE:.0f} %) are corrupt where there is an attack. Trimmed and winsorized means cut "
         f"{100 * SHARE:.0f} % on each side; the last four are outvote's, told the standard deviation and the "
         "number of corrupt rows; evidence is the default. "
-        "The smallest error of a row is bold. `make comparison` writes this page again.",
+        "The smallest error of a row is bold. `make studies` writes this page again.",
         "",
         "Attacks: *far*, rows drawn at random become 1e6; *both sides*, they become huge with either sign; *lurking*, "
         "they become the mean plus four standard deviations, where no rule finds them strange; *beheading*, someone "

@@ -182,7 +182,7 @@ def page(runs: int) -> str:
         "at a million sd; lurking, at +5 sd; at the median of the rows; a hundred times as large; moved by +20 sd), "
         f"{runs} runs each, in percent; – where most runs have no interval. Then the mean half-width without "
         "an attack, in sd. More than 5 % is bold: these distributions have rare, large values that few rows, or as few "
-        "as may be corrupt, do not show. Declare what is known of them. `make comparison` writes this page.",
+        "as may be corrupt, do not show. Declare what is known of them. `make studies` writes this page.",
         "",
         "The last three are what no method can tell apart: a small group of clean rows that lies far from the others "
         "looks exactly like corrupt rows if that many may be corrupt. `ov.mean` takes them for corrupt, says so, and "
