@@ -29,38 +29,23 @@ NAME = 'it\'s "x.y"; DROP TABLE source -- Größe'
 # --- equality with results in memory ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_partitions", [1, 2, 7, 40])
+@pytest.mark.parametrize("n_partitions", [1, 40])
 def test_mean_of_a_dask_frame_equals_the_mean_in_memory(n_partitions):
     frame = rows()
     found = ov.scan(dd.from_pandas(frame, npartitions=n_partitions)).mean("x", contamination=20, rng=5, vote="median")
     assert_close(found, ov.mean(frame["x"].to_numpy(), contamination=20, rng=5, partition="hash"))
 
 
-@pytest.mark.parametrize("row_group", [6000, 137])
-def test_mean_of_files_on_a_cluster_equals_the_mean_in_memory(tmp_path, client, row_group):
+def test_rows_of_files_on_a_cluster_are_numbered_in_their_order(tmp_path, client):
     frame = rows()
-    scan = ov.scan(write(tmp_path, frame, (6000,), row_group), client=client)
-    assert_close(
-        scan.mean("x", contamination=20, rng=5, vote="median"),
-        ov.mean(frame["x"].to_numpy(), contamination=20, rng=5, partition="hash"),
-    )
-
-
-def test_rows_are_numbered_across_files(client, files):
-    frame, scan = rows(), ov.scan(files, client=client)
+    scan = ov.scan(write(tmp_path, frame), client=client)
     assert repr(scan) == "Scan(17 row groups of 3 Parquet files)"
-    expected = ov.mean(frame[["y", "x"]], contamination=20, rng=5, partition="hash")
     found = scan.mean(["y", "x"], contamination=20, rng=5, vote="median")
-    assert_close(found, expected)
+    assert_close(found, ov.mean(frame[["y", "x"]], contamination=20, rng=5, partition="hash"))
     assert found.names == ("y", "x")
-
-
-def test_a_list_of_files_keeps_its_order(tmp_path, client):
-    frame = rows()
-    write(tmp_path, frame, (4000, 2000))
-    found = ov.scan([tmp_path / "1.parquet", tmp_path / "0.parquet"], client=client).mean("y", n_blocks=99, rng=5)
-    turned = np.r_[frame["y"].to_numpy()[4000:], frame["y"].to_numpy()[:4000]]
-    assert_close(found, ov.mean(turned, n_blocks=99, rng=5, partition="hash"))
+    turned = ov.scan([tmp_path / f"{i}.parquet" for i in (1, 0, 2)], client=client).mean("y", n_blocks=99, rng=5)
+    y = frame["y"].to_numpy()
+    assert_close(turned, ov.mean(np.r_[y[1700:4200], y[:1700], y[4200:]], n_blocks=99, rng=5, partition="hash"))
 
 
 def test_row_id_makes_the_order_of_rows_irrelevant(tmp_path, client):
@@ -89,22 +74,19 @@ def test_large_parts_are_read_in_batches(monkeypatch, files):
     assert found.means[:, 0] == pytest.approx(ov.BlockSummary(51, 5).update(frame["x"]).means, **SAME)
 
 
-@pytest.mark.parametrize("by", ["g", ["g", "h"]])
-def test_groups_equal_a_grouped_summary(client, files, by):
-    frame = rows()
-    labels = frame["g"].to_numpy() if by == "g" else (frame["g"].to_numpy(), frame["h"].to_numpy())
-    expected = ov.GroupedBlockSummary(25, seed=5).update(frame["x"].to_numpy(), labels).results(contamination=9)
-    keys = [by] if isinstance(by, str) else by
-    table = ov.scan(files, client=client).mean("x", by, contamination=9, rng=5, n_blocks=25)
+def test_groups_equal_a_grouped_summary(client, tmp_path):
+    frame, by = rows().rename(columns={"x": NAME, "g": "g'\"g"}), ["g'\"g", "h"]
+    labels = frame[by[0]].to_numpy(), frame["h"].to_numpy()
+    expected = ov.GroupedBlockSummary(25, seed=5).update(frame[NAME].to_numpy(), labels).results(contamination=9)
+    options = {"contamination": 9, "rng": 5, "n_blocks": 25}
+    table = ov.scan(write(tmp_path, frame), client=client).mean(NAME, by, **options)
     assert isinstance(table, pd.DataFrame)
-    lazy = ov.scan(dd.from_pandas(frame, npartitions=5)).mean("x", by, contamination=9, rng=5, n_blocks=25)
+    lazy = ov.scan(dd.from_pandas(frame, npartitions=5)).mean(NAME, by, **options)
     assert isinstance(lazy, dd.DataFrame)
     for lines in (table, lazy.compute()):
-        assert list(lines[keys].itertuples(index=False, name=None)) == sorted(
-            key if isinstance(key, tuple) else (key,) for key in expected
-        )
+        assert list(lines[by].itertuples(index=False, name=None)) == sorted(expected)
         for line in lines.to_dict("records"):
-            result = expected[line["g"] if by == "g" else (line["g"], line["h"])]
+            result = expected[tuple(line[key] for key in by)]
             assert line["estimate"] == pytest.approx(result.estimate, **SAME)
             assert line["radius"] == pytest.approx(result.radius, rel=1e-8)
             assert (line["n"], line["blocks"], line["survives"]) == (result.plan.n_rows, 25, 12)
@@ -116,11 +98,10 @@ def test_small_groups_get_a_note(client, tmp_path):
     scan = ov.scan(write(tmp_path, frame), client=client)
     for options in ({}, {"vote": "median", "rng": 5}):
         lines = scan.mean("x", "g", contamination=9, **options).to_dict("records")
+        assert [line["g"] for line in lines if line["provenance"] == "none"] == ["tiny"]
         tiny = next(line for line in lines if line["g"] == "tiny")
-        assert math.isnan(tiny["estimate"])
-        assert tiny["n"] == 2
+        assert (math.isnan(tiny["estimate"]), tiny["n"]) == (True, 2)
         assert "contamination=9 means 9 corrupt rows among 2" in tiny["note"]
-        assert [line["provenance"] == "none" for line in lines].count(True) == 1
 
 
 def test_difference_equals_that_in_memory(client, files):
@@ -153,38 +134,27 @@ def test_dask_frame_on_a_cluster(client):
         assert_close(ov.scan(frame).u_statistic("y", "gini", contamination=20, rng=5), expected)
 
 
-@pytest.mark.parametrize("n_rows", [(), (0,), (0, 0, 300, 0)])
+@pytest.mark.parametrize("n_rows", [(0,), (0, 0, 300, 0)])
 def test_empty_partitions_and_files(tmp_path, n_rows, client):
     frame = rows().iloc[: sum(n_rows)]
-    write(tmp_path, frame, n_rows or (0,))
-    parts = [frame.iloc[:size] for size in n_rows or (0,)]
+    write(tmp_path, frame, n_rows)
+    parts = [frame.iloc[:size] for size in n_rows]
     scans = ov.scan(tmp_path / "*.parquet", client=client), ov.scan(dd.concat([dd.from_pandas(p) for p in parts]))
+    x, options = frame["x"].to_numpy(), {"contamination": 3, "rng": 5}
     for scan in scans:
-        if sum(n_rows) == 0:
+        if len(frame) == 0:
             with pytest.raises(ValueError, match="column 'x' has no usable rows"):
                 scan.mean("x")
             continue
-        expected = ov.mean(frame["x"].to_numpy(), contamination=3, rng=5, partition="hash")
-        assert_close(scan.mean("x", contamination=3, rng=5, vote="median"), expected)
-        expected = ov.u_statistic(frame["x"].to_numpy(), kernel="gini", contamination=3, rng=5, partition="hash")
-        assert_close(scan.u_statistic("x", "gini", contamination=3, rng=5), expected)
+        assert_close(scan.mean("x", **options, vote="median"), ov.mean(x, **options, partition="hash"))
+        gini = ov.u_statistic(x, kernel="gini", **options, partition="hash")
+        assert_close(scan.u_statistic("x", "gini", **options), gini)
 
 
 # --- columns of every kind -------------------------------------------------------------------------------
 
 
-def test_column_names_are_escaped(tmp_path, client):
-    frame = rows().rename(columns={"x": NAME, "g": "g'\"g"})
-    scan = ov.scan(write(tmp_path, frame), client=client)
-    assert_close(
-        scan.mean(NAME, contamination=20, rng=5, vote="median"),
-        ov.mean(frame[NAME].to_numpy(), contamination=20, rng=5, partition="hash"),
-    )
-    for options in ({}, {"vote": "median", "rng": 5}):
-        assert scan.mean(NAME, "g'\"g", contamination=9, **options)["g'\"g"].tolist() == ["a", "b", "ç"]
-
-
-@pytest.mark.parametrize("kind", ["Int64", "int64[pyarrow]", "float32", "boolean"])
+@pytest.mark.parametrize("kind", ["Int64", "float32", "boolean"])
 def test_nullable_columns(kind):
     numbers = pd.Series(np.arange(600) % 2 if kind == "boolean" else np.arange(600) % 50).astype(kind)
     if kind != "float32":
@@ -198,7 +168,7 @@ def test_nullable_columns(kind):
     assert found.n_omitted == (kind != "float32")
 
 
-@pytest.mark.parametrize("kind", ["category", "string", "object", "string[pyarrow]"])
+@pytest.mark.parametrize("kind", ["category", "string[pyarrow]"])
 def test_text_keys_of_every_dtype(kind):
     frame = rows()
     frame["g"] = frame["g"].astype(kind)
@@ -235,14 +205,6 @@ def test_nan_policies(client, tmp_path):
 # --- errors ----------------------------------------------------------------------------------------------
 
 
-def test_null_keys_raise(client, tmp_path):
-    frame = rows()
-    frame.loc[4321, "g"] = None
-    for scan in (ov.scan(write(tmp_path, frame), client=client), ov.scan(dd.from_pandas(frame, npartitions=4))):
-        with pytest.raises(ValueError, match="by='g' is NULL in some rows"):
-            scan.mean("x", "g")
-
-
 def test_invalid_columns_raise_before_anything_is_read(files, client):
     assert repr(ov.scan(dd.from_pandas(rows(), npartitions=1))) == "Scan(Dask frame of 1 partition)"
     failing = dd.from_map(pd.read_parquet, ["nowhere"], meta=rows().iloc[:0])
@@ -253,18 +215,20 @@ def test_invalid_columns_raise_before_anything_is_read(files, client):
             scan.mean("xx")
 
 
-def test_invalid_row_ids_raise(tmp_path, files, client):
-    for source, where in ((files, client), (dd.from_pandas(rows()), None)):
+def test_missing_keys_and_row_ids_raise(tmp_path, client):
+    frame = rows().astype({"id": "Int64"})
+    frame.loc[77, "id"] = pd.NA
+    frame.loc[4321, "g"] = None
+    for source, where in ((write(tmp_path, frame), client), (dd.from_pandas(frame, npartitions=4), None)):
         with pytest.raises(TypeError, match="row_id='y' must be a column of integers"):
             ov.scan(source, row_id="y", client=where)
         with pytest.raises(ValueError, match="row_id='key' is not a column: there are 'x', 'y'"):
             ov.scan(source, row_id="key", client=where)
-    frame = rows().astype({"id": "Int64"})
-    frame.loc[77, "id"] = pd.NA
-    for source, where in ((write(tmp_path, frame), client), (dd.from_pandas(frame), None)):
         for vote in ("auto", "median"):
             with pytest.raises(ValueError, match="row_id='id' is not a whole number in some rows"):
                 ov.scan(source, row_id="id", client=where).mean("x", rng=5, vote=vote)
+        with pytest.raises(ValueError, match="by='g' is NULL in some rows"):
+            ov.scan(source, client=where).mean("x", "g")
 
 
 def test_unreadable_files_raise(tmp_path, client):
@@ -276,8 +240,6 @@ def test_unreadable_files_raise(tmp_path, client):
     (tmp_path / "1.parquet").write_bytes(whole[:4] + bytes(2000) + whole[2004:])
     with pytest.raises((ValueError, OSError), match=r"1\.parquet' cannot be read: "):
         ov.scan(pattern, client=client).mean("x")
-    with pytest.raises((ValueError, OSError), match=r"1\.parquet' cannot be read: "):
-        list(module.RowGroup(str(tmp_path / "1.parquet"), 0).tables(["x"]))
     (tmp_path / "1.parquet").write_bytes(whole)
     scan = ov.scan(pattern, client=client)
     (tmp_path / "2.parquet").unlink()

