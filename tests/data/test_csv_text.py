@@ -23,16 +23,11 @@ def write(folder, text, name="rows.csv"):
 
 
 def test_apostrophes_are_no_quotes(tmp_path):
-    path = write(tmp_path, "tag,v\n" + "a,1\n',2\nb,3\n',4\nc,5\n" * 20)
+    path = write(tmp_path, "tag,v\n" + "a,1\n',2\n'a',3\n',4\nc,5\n" * 20)
     found = read(path)
-    assert found.labels == [("'",), ("a",), ("b",), ("c",)]
+    assert found.labels == [("'",), ("'a'",), ("a",), ("c",)]
     assert np.bincount(found.codes).tolist() == [40, 20, 20, 20]
     assert ov.scan(path).mean("v", contamination=0).plan.n_rows == 100
-
-
-def test_labels_with_and_without_apostrophes_are_two(tmp_path):
-    found = read(write(tmp_path, "tag,v\n" + "'a',1\na,2\n" * 20))
-    assert found.labels == [("'a'",), ("a",)]
 
 
 def test_the_first_line_names_the_columns_whatever_follows(tmp_path):
@@ -86,7 +81,7 @@ def test_a_name_that_two_columns_have_is_refused(tmp_path):
     assert read(write(tmp_path, "v,V,w,w\n" + "1,2,3,4\n" * 9), by=()).values.tolist() == [1.0] * 9
 
 
-@pytest.mark.parametrize("blank", ["\t", "\x0c", "\x0b", "\u2028", "\x85"])
+@pytest.mark.parametrize("blank", ["\t", "\x0b", "\u2028"])
 def test_blanks_around_names_are_no_part_of_them(tmp_path, blank):
     path = write(tmp_path, f"v{blank},tag{blank}\n" + "1,a\n2,b\n" * 9)
     assert read(path).values.tolist() == [1.0, 2.0] * 9
@@ -116,13 +111,13 @@ def test_a_name_that_the_reader_changes_is_refused(tmp_path):
     assert read(path, by=()).values.tolist() == [2.0]
 
 
-@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85"])
+@pytest.mark.parametrize("mark", ["\u2028", "\x0b", "\x1c", "\x85"])
 @pytest.mark.parametrize("more", ["", "# "])
 def test_lines_of_remarks_end_where_those_of_rows_do(tmp_path, mark, more):
     assert read(write(tmp_path, f"# a{mark}{more}b\nv,tag\n1,a\n2,b\n")).values.tolist() == [1.0, 2.0]
 
 
-@pytest.mark.parametrize("above", ["\n", "\n\n", "# one\n\n", '# 5" pipe\n\n# two\n\n', '# "\n#\n'])
+@pytest.mark.parametrize("above", ["\n\n", '# 5" pipe\n\n# two\n\n', '# "\n#\n'])
 def test_empty_lines_and_quotes_above_the_names_do_not_count(tmp_path, above):
     path = write(tmp_path, above + "v,tag\n" + '1,"a"\n2,"b\nc"\n' * 9)
     assert read(path).values.tolist() == [1.0, 2.0] * 9

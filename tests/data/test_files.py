@@ -55,12 +55,13 @@ def test_every_format_gives_the_same_columns(tmp_path, kind):
     assert [found.labels[code] for code in found.codes] == [(label,) for label in LABELS]
     assert found.unreadable == []
     assert found.keys == ("k",)
-
-
-def test_groups_keep_the_order_of_their_rows(tmp_path):
-    groups = {group.label[0]: group for group in columns(write(tmp_path, "csv")).groups()}
-    assert groups["b"].rows.tolist() == [0, 4]
-    assert groups["b"].values.tolist() == [1.5, 0.0]
+    groups = {group.label[0]: group for group in found.groups()}
+    assert (groups["b"].rows.tolist(), groups["b"].values.tolist()) == ([0, 4], [1.5, 0.0])
+    with pytest.raises(
+        ValueError, match=r"no value in 1 of 5 rows \(the first is row 2 of .*nan_policy='omit' .*nan_policy='corrupt'"
+    ):
+        found.check("raise")
+    found.check("omit")
 
 
 def test_numeric_labels_are_sorted_as_numbers(tmp_path):
@@ -96,20 +97,6 @@ def test_standard_input_is_csv_or_the_given_format(tmp_path):
         columns("-", "x.csv")
 
 
-@pytest.mark.parametrize("cell", ["", "NA", "n/a", "nan", "NULL", "None", '""', " "])
-def test_blank_and_na_cells_are_missing(tmp_path, cell):
-    path = tmp_path / "x.csv"
-    path.write_text(f"v,k\n1,a\n{cell},a\n")
-    found = columns(path)
-    assert found.unreadable == []
-    assert np.isnan(found.values[1])
-    with pytest.raises(
-        ValueError, match=r"no value in 1 of 2 rows \(the first is row 2 of .*nan_policy='omit' .*nan_policy='corrupt'"
-    ):
-        found.check("raise")
-    found.check("omit")
-
-
 def test_number_formats_in_text_cells(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text('v\n 12 \n1e3\n-inf\n+3\n.5\n"1,234"\n12 km\n')
@@ -122,12 +109,12 @@ def test_number_formats_in_text_cells(tmp_path):
 def test_text_far_down_a_column_is_found_in_its_row(tmp_path):
     # Enough rows for DuckDB to read the file in several threads, and to guess numbers from the first ones.
     path = tmp_path / "x.csv"
-    lines = [str(i) for i in range(400_000)]
-    lines[345_678] = "oops"
+    lines = [str(i) for i in range(150_000)]
+    lines[145_678] = "oops"
     path.write_text("v\n" + "\n".join(lines) + "\n")
     found = columns(path, by=())
-    assert [(cell.row, cell.text) for cell in found.unreadable] == [(345_678, "oops")]
-    assert np.array_equal(np.delete(found.values, 345_678), np.delete(np.arange(400_000.0), 345_678))
+    assert [(cell.row, cell.text) for cell in found.unreadable] == [(145_678, "oops")]
+    assert np.array_equal(np.delete(found.values, 145_678), np.delete(np.arange(150_000.0), 145_678))
 
 
 def test_text_and_missing_values_in_json_lines(tmp_path):
@@ -193,8 +180,8 @@ def test_select_returns_rows_with_ids_and_places(tmp_path):
     assert found == [(1, 1.0, None, "x", 0, 0), (2, 2.0, None, None, 0, 1), (3, None, "oops", "x", 1, 0)]
 
 
-@pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "parquet", "feather"])
-@pytest.mark.parametrize("name", ["~", "~root", r"a\*b", r"a\[1]", r"\?", r"a\b", "[!a]", "http:"])
+@pytest.mark.parametrize("kind", ["csv.gz", "jsonl", "parquet", "feather"])
+@pytest.mark.parametrize("name", ["~", r"a\*b", r"a\[1]", "[!a]", "http:"])
 def test_names_that_mean_something_to_duckdb_are_names(tmp_path, monkeypatch, name, kind):
     home = tmp_path / "home"
     home.mkdir()

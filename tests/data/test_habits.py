@@ -1,6 +1,5 @@
 """What people try first, and what they are told."""
 
-import pickle
 import sys
 import warnings
 
@@ -61,12 +60,6 @@ def test_percentages_are_fractions():
         ov.mean(X, "60%")
 
 
-def test_an_estimate_is_a_number_with_ends():
-    found = ov.mean(X)
-    assert (found.low, found.high) == tuple(found.interval)
-    assert float(found) == found.estimate
-
-
 def test_names_of_other_modules_and_misspelt_names(monkeypatch):
     with pytest.raises(AttributeError, match=r"it is outvote\.metrics\.robust_scorer"):
         _ = ov.robust_scorer
@@ -82,11 +75,6 @@ def test_names_of_other_modules_and_misspelt_names(monkeypatch):
     with pytest.raises(AttributeError, match=r"it is outvote\.torch\.trusted_rows"):
         _ = ov.trusted_rows
     assert "annotations" not in dir(ov.metrics)
-
-
-def test_functions_can_be_pickled():
-    assert pickle.loads(pickle.dumps(ov.mean)) is ov.mean
-    assert ov.mean.__doc__.startswith("Estimate")
 
 
 def test_row_ids_that_cannot_be_distinct_are_warned_of(tmp_path):

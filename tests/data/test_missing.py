@@ -14,7 +14,7 @@ TABLE = np.array([[1.0, 2.0], [NAN, 4.0], [5.0, INF], [7.0, 8.0], [NAN, -INF]])
 
 
 @pytest.mark.parametrize("policy", ["raise", "omit", "corrupt"])
-@pytest.mark.parametrize("x", [np.arange(4.0), np.ones((3, 2)), np.arange(3), np.array([True, False])])
+@pytest.mark.parametrize("x", [np.ones((3, 2)), np.arange(3)])
 def test_finite_rows_are_returned_unchanged(x, policy):
     kept, n_bad = screen(x, policy, 1, "x")
     assert kept is x

@@ -1,6 +1,5 @@
 """How far a long loop has come is shown on a terminal, after two seconds, and leaves nothing behind."""
 
-import importlib
 import io
 import itertools
 import sys
@@ -96,13 +95,9 @@ def test_an_interrupted_loop_leaves_nothing_behind(terminal):
     assert "working" in terminal.getvalue()
 
 
-@pytest.mark.parametrize("n_columns", [1, 3])
-@pytest.mark.parametrize("numba", [True, False])
-def test_rows_are_counted_in_parts_with_the_same_numbers(monkeypatch, terminal, n_columns, numba):
-    functions = importlib.import_module("outvote._numba.functions") if numba else None
-    monkeypatch.setattr(counting._numba, "compiled", lambda seconds: functions)
-    table = np.random.default_rng(0).normal(size=(20_000, n_columns))
-    grids = [counting.Grid.of(table[:1000, j]) for j in range(n_columns)]
+def test_rows_are_counted_in_parts_with_the_same_numbers(monkeypatch, terminal):
+    table = np.random.default_rng(0).normal(size=(20_000, 3))
+    grids = [counting.Grid.of(table[:1000, j]) for j in range(3)]
     whole = tallies_of_columns(table, grids)
     for name in ("_INTERRUPTIBLE", "_EXACT", "_AT_ONCE"):
         monkeypatch.setattr(counting, name, 999)

