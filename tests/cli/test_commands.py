@@ -78,12 +78,6 @@ def test_row_id_makes_the_order_of_rows_irrelevant(dirty, tmp_path):
             run("mean", dirty, *MEAN, "--row-id", "id", option)
 
 
-def test_sensitivity_prints_a_second_table(dirty):
-    lines = run("mean", dirty, *MEAN, "--sensitivity").stdout.splitlines()
-    assert "by the number of corrupt rows assumed" in lines
-    assert "corrupt rows" in lines[lines.index("by the number of corrupt rows assumed") + 1]
-
-
 def test_group_without_an_answer_gives_exit_code_1(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("v,k\n" + "".join(f"{i % 7},big\n" for i in range(200)) + "1,tiny\n2,\n")
@@ -177,12 +171,6 @@ def test_suspects_without_outliers_and_of_several_files(tmp_path):
     assert "two.csv" in several
 
 
-def test_demo_command_saves_a_figure(tmp_path):
-    done = run("demo", "--figure", tmp_path / "demo.png")
-    assert done.exit_code == 0
-    assert (tmp_path / "demo.png").stat().st_size > 1000
-
-
 # --- errors -------------------------------------------------------------------------------------------------
 
 
@@ -194,11 +182,9 @@ def test_demo_command_saves_a_figure(tmp_path):
         (["--value", "revenue", "--nan", "omit"], "take --nan corrupt, which counts such rows as corrupt"),
         ([*MEAN, "--by", "varient"], "--by 'varient' is not a column: did you mean 'variant'?"),
         ([*MEAN, "--contamination", "half"], "--contamination 'half' must be a share of the rows (0.01 or 1%)"),
-        ([*MEAN, "--contamination", "0.6"], "--contamination 0.6 must be a fraction below 0.5"),
         ([*MEAN, "--contamination", "2"], "allow at least 4"),
         ([*MEAN, "--confidence", "95"], "did you mean 0.95?"),
         ([*MEAN, "--sd", "1", "--scale", "2"], "--scale and --sd do not go together"),
-        ([*MEAN, "--bounds", "0", "1", "--kurtosis", "3"], "--bounds and --kurtosis do not go together"),
         ([*MEAN, "--bounds", "1", "0"], "--bounds 1 0: the first must be smaller than the second"),
         ([*MEAN, "--json", "--csv"], "--json and --csv do not go together"),
         ([*MEAN, "--row-id", "variant"], "--row-id 'variant' is not a whole number in some rows"),
@@ -218,18 +204,12 @@ def test_errors_name_options_not_arguments(capsys, tmp_path):
 #: Files that no command takes; and files with cells that are no numbers, which suspects lists.
 UNUSABLE = [
     (b"", "x.csv is empty"),
-    (b"k,v\n", "x.csv has no rows"),
     (b"k,v\na,\nb,NaN\n", "--value 'v' has no value in"),
     (b"k,v\na,red\nb,blue\n", "--value 'v' has no number, 'red' for instance, in"),
     (b"k;v\na;1,5\nb;2,5\n", "name a column of numbers (a comma: give --decimal ,"),
     ("k,v\nM\u00fcller,1\n".encode("latin-1"), "it is not text in UTF-8. Excel often writes cp1252: --encoding cp1252"),
-    ("k,v\nMiller,1\n".encode("utf-16"), "it is text in UTF-16, which Excel calls Unicode: --encoding utf-16"),
     (b"k,v\n" + b"a,1\r\nb,2\n" * 20, r"its lines end in different ways, some with a carriage return: tr -d '\r' < "),
-    (
-        b"k,v\n" + b"a,1\rb,2\n" * 20,
-        r"some with a carriage return: tr -s '\r' '\n' < ",
-    ),
-    (b"k,v\n" + b"a,1\n" * 20 + b"a,1,2,3\n", "its first line names 'v', but the lines below do not fit it"),
+    (b"k,v\n" + b"a,1\rb,2\n" * 20, r"some with a carriage return: tr -s '\r' '\n' < "),
     (b"k,v\n" + b"a,1\n" * 20 + b"a,1,2,3\nb\n", "its first line names 'v', but the lines below do not fit it"),
 ]
 ODD = [
@@ -240,11 +220,8 @@ ODD = [
 
 @pytest.mark.parametrize(
     ("command", "content", "told"),
-    [
-        (command, *case)
-        for command in ("mean", "suspects", "compare", "report")
-        for case in (UNUSABLE if command == "suspects" else UNUSABLE + ODD)
-    ],
+    [("mean", *case) for case in UNUSABLE + ODD]
+    + [(command, *case) for command in ("suspects", "compare", "report") for case in UNUSABLE[1::3]],
 )
 def test_unusable_files_print_one_line_and_write_nothing(capsys, tmp_path, command, content, told):
     path = tmp_path / "x.csv"
@@ -259,11 +236,10 @@ def test_unusable_files_print_one_line_and_write_nothing(capsys, tmp_path, comma
     "content",
     [
         b"k;v\r\na;1\r\nb;2\r\nc;4\r\n",
-        b"\xef\xbb\xbfv,k\n1,a\n2,b\n4,c\n",
         b'k,note,v\na,"two\nlines, ""quoted""",1\nb,,2\nc,,4\n',
         b"# exported\n# by hand\nk,v\na,1\nb,2\nc,4\n",
     ],
-    ids=["semicolons", "byte order mark", "newlines in quotes", "comments"],
+    ids=["semicolons", "newlines in quotes", "comments"],
 )
 def test_unusual_csv_files_are_read(tmp_path, content):
     path = tmp_path / "x.csv"
@@ -286,19 +262,16 @@ def test_notes_name_options_not_arguments(tmp_path):
     assert "The mean of the baseline may be 0" in done.stderr
 
 
-@pytest.mark.parametrize(("low", "high"), [("A", "B"), ("B", "A")])
-def test_sentence_of_a_comparison_that_does_not_stand(tmp_path, low, high):
-    path = tmp_path / "x.csv"
-    rows = [f"{low},{i % 7}\n{high},{i % 7}\n" for i in range(300)]
-    path.write_text("k,v\n" + "".join(rows) + f"{high},1e6\n" * 100)
+def test_sentence_of_a_comparison_that_does_not_stand(tmp_path):
+    path, low, high = tmp_path / "x.csv", "B", "A"
+    rows = [f"{low},{i % 7}\n{high},{i % 7}\n" for i in range(60)]
+    path.write_text("k,v\n" + "".join(rows) + f"{high},1e6\n" * 20)
     options = ("--value", "v", "--by", "k", "--json")
-    (found,) = json.loads(run("compare", path, *options, "--contamination", 110).stdout)["comparisons"]
-    assert found["sentence"].startswith("At most 99 corrupt rows does not fit these 700 rows if the clean rows' sd is")
-    unsettled = "With 220 corrupt rows (--contamination 110) it is not settled whether B or A is larger."
+    (found,) = json.loads(run("compare", path, *options, "--contamination", 22).stdout)["comparisons"]
+    assert found["sentence"].startswith("At most 19 corrupt rows does not fit these 140 rows if the clean rows' sd is")
+    unsettled = "With 44 corrupt rows (--contamination 22) it is not settled whether B or A is larger."
     assert found["sentence"].endswith(unsettled)
     assert found["tolerance"] is None
-    (found,) = json.loads(run("compare", path, *options, "--contamination", 0).stdout)["comparisons"]
-    assert found["sentence"].startswith(f"{high} is larger than {low} by ")
 
 
 def test_sentence_of_a_comparison_that_stands_for_fewer_rows(tmp_path):
@@ -351,17 +324,13 @@ def test_of_a_proportion_other_values_are_told_and_not_averaged(tmp_path):
 
 def test_comparison_starts_at_the_contamination(tmp_path):
     path = tmp_path / "x.csv"
-    rows = [f"A,{10 + i % 3}\nB,{i % 3}\n" for i in range(1000)]
-    path.write_text("k,v\n" + "".join(rows) + "B,20000\n" * 60)
-    options = ("--value", "v", "--by", "k", "--json", "--contamination", 80)
+    rows = [f"A,{10 + i % 3}\nB,{i % 3}\n" for i in range(200)]
+    path.write_text("k,v\n" + "".join(rows) + "B,20000\n" * 12)
+    options = ("--value", "v", "--by", "k", "--json", "--contamination", 16)
     (found,) = json.loads(run("compare", path, *options).stdout)["comparisons"]
     assert found["difference"]["high"] < 0
-    assert found["tolerance"] > 160  # those allowed for in both
+    assert found["tolerance"] > 32  # those allowed for in both
     assert found["sentence"].startswith("A is larger than B by ")
-
-
-def test_missing_file_gets_a_suggestion(capsys, dirty):
-    assert "did you mean" in mistake(capsys, "mean", dirty.with_name("dirt.csv"), "--value", "revenue")
 
 
 @pytest.mark.parametrize(
@@ -378,9 +347,7 @@ def test_options_become_an_assumption(options, assume):
     assert found == (None if assume is None else repr(assume))
 
 
-@pytest.mark.parametrize(
-    ("text", "amount"), [("50", 50), ("0.01", 0.01), ("1%", 0.01), ("1e-3", 0.001), ("auto", "auto")]
-)
+@pytest.mark.parametrize(("text", "amount"), [("50", 50), ("1%", 0.01), ("1e-3", 0.001), ("auto", "auto")])
 def test_contamination_is_a_count_a_share_or_auto(dirty, text, amount):
     found = json.loads(run("mean", dirty, *MEAN, "--contamination", text, "--json").stdout)["contamination"]
     assert (found, type(found)) == (amount, type(amount))
@@ -401,3 +368,12 @@ def test_memory_error_prints_one_line(monkeypatch, capsys):
 
     monkeypatch.setattr("outvote.cli.plan.plan", large)
     assert mistake(capsys, "plan", "--rows", "10") == "MemoryError"
+
+
+def test_csv_quotes_every_end_of_a_line(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_bytes(b'k,v\n"a\rb",1\n"a\nb",2\n"a\r\nb",3\nplain,4\n')
+    text = run("mean", path, "--value", "v", "--by", "k", "--csv").stdout_bytes.decode()
+    lines = list(csv.reader(io.StringIO(text, newline="")))
+    assert sorted(line[0] for line in lines[1:]) == ["a\nb", "a\r\nb", "a\rb", "plain"]
+    assert len({len(line) for line in lines}) == 1

@@ -71,7 +71,7 @@ def test_text_in_one_of_several_columns_names_it(tmp_path, capsys):
     assert found.exit_code == 0
 
 
-@pytest.mark.parametrize("command", ["compare", "report", "suspects", "monitor"])
+@pytest.mark.parametrize("command", ["compare", "report", "monitor"])
 def test_a_second_value_is_refused_where_one_is_taken(orders, capsys, command):
     more = {"compare": ["--by", "variant"], "monitor": ["--time", "cost"]}.get(command, [])
     told = mistake(capsys, command, orders, "--value", "revenue", "--value", "cost", *more)
@@ -91,16 +91,12 @@ def test_report_repeats_options_that_were_given_twice(orders, tmp_path):
     assert " ".join(segments) in page.read_text("utf-8")
 
 
-COMMANDS = sorted(get_command(app).commands)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_two_examples_and_no_types_of_flags(command):
-    text = run(command, "--help").stdout
-    assert text.partition("Examples:")[2].count(f" outvote {command}") == 2
-    assert "<bool>" not in text
+def test_help_has_two_examples_and_no_types_of_flags():
+    commands = list(get_command(app).commands)
+    assert commands[:3] == ["mean", "quantile", "compare"]
+    for command in commands:
+        text = run(command, "--help").stdout
+        assert text.partition("Examples:")[2].count(f" outvote {command}") == 2
+        assert "<bool>" not in text
+        assert "<list" not in text
     assert "<bool>" not in run("--help").stdout
-
-
-def test_commands_for_files_come_first():
-    assert list(get_command(app).commands)[:3] == ["mean", "quantile", "compare"]

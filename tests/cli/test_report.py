@@ -12,11 +12,10 @@ from html import unescape
 
 import numpy as np
 import pytest
+from command_line import run
 from html_pages import check_colours, check_widths
-from typer.testing import CliRunner
 
 import outvote as ov
-from outvote.cli import commands as cli
 from outvote.cli.answer import Asked
 from outvote.cli.report import drawing
 from outvote.cli.variants import Arm, Pairing
@@ -34,13 +33,6 @@ def write(path, heads, *columns):
         writer.writerow(heads)
         writer.writerows(zip(*columns, strict=True))
     return path
-
-
-def run(*arguments):
-    result = CliRunner().invoke(cli.app, [str(one) for one in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 def samples():
@@ -61,19 +53,7 @@ def folder(tmp_path_factory):
     for name, options in {
         "ab": (data, "--value", "revenue", "--by", "variant", "--sd", "2.5"),
         "one": (data, "--value", "revenue", "--threshold", "9.5", "--contamination", "5"),
-        "nasty": (
-            nasty,
-            "--baseline",
-            "A",
-            "--value",
-            NASTY,
-            "--by",
-            "</script><i>k",
-            "--nan",
-            "corrupt",
-            "--sd",
-            "2.5",
-        ),
+        "nasty": (nasty, "--baseline", "A", "--value", NASTY, "--by", "</script><i>k", "--nan", "corrupt", "--sd", 2.5),
     }.items():
         done = run("report", *options, "-o", folder / f"{name}.html")
         assert done.exit_code == 0
@@ -187,14 +167,6 @@ def test_rows_known_to_be_corrupt_count_in_their_sample():
     assert worst[found.stands] > 0 >= worst[found.stands + 1]
 
 
-def test_small_groups_have_no_conclusion(tmp_path):
-    a, b = samples()
-    path = write(tmp_path / "x.csv", ["k", "v"], [*["a"] * 50, "b"], [*a[:50], b[0]])
-    done = run("report", path, "--value", "v", "--by", "k", "-o", tmp_path / "x.html")
-    assert done.exit_code == 1
-    assert done.stdout.startswith("There is no interval for b against a if up to 1 of the 51 rows are corrupt.")
-
-
 def test_report_of_several_variants_files_and_missing_values(tmp_path):
     a, b = samples()
     labels, values = ["a"] * 800 + ["b"] * 1200, np.concatenate([a, b]).astype(str).tolist()
@@ -251,27 +223,6 @@ def test_a_report_does_not_blame_few_corrupt_rows_for_outvoting(tmp_path):
     assert "could outvote the clean ones" not in page
     assert "more rows than that look corrupt, or there are too few rows" in page
     assert "look as if more than 4 rows were corrupt" in page
-
-
-def test_conclusion_that_survives_no_corrupt_row(tmp_path):
-    rng = np.random.default_rng(1)
-    v = rng.exponential(30, 3000)
-    v[:10] *= 1000
-    path = write(tmp_path / "x.csv", ["k", "v"], rng.choice(["A", "B"], 3000), v)
-    done = run("report", path, "--value", "v", "--by", "k", "-o", tmp_path / "x.html")
-    assert re.fullmatch(
-        r"At most \d corrupt rows does not fit these 3 000 rows .*: more of them must be corrupt\.",
-        done.stdout.splitlines()[1],
-    )
-
-
-def test_group_of_infinities_has_no_conclusion(tmp_path):
-    a, _ = samples()
-    path = write(tmp_path / "x.csv", ["k", "v"], ["a"] * 50 + ["b"] * 50, [*a[:70], *["inf"] * 30])
-    done = run("report", path, "--value", "v", "--by", "k", "--nan", "corrupt", "-o", tmp_path / "x.html")
-    assert done.exit_code == 1
-    assert "even if only the 30 certainly corrupt rows are corrupt" in done.stdout
-    assert "infinite" in (tmp_path / "x.html").read_text("utf-8")
 
 
 def test_numeric_variants_are_named_with_their_column(tmp_path):
@@ -390,7 +341,6 @@ def test_colours_have_enough_contrast():
         (["--ratio", "revenue"], "--ratio is for variants: give their column by --by COLUMN"),
         (["--by", "variant", "--vote", "median", "--covariate", "id"], "--vote median is for means"),
         (["--by", "variant", "--coefficient", "0.5"], "--coefficient 0.5 is that of a covariate"),
-        (["--by", "variant", "--baseline", "C"], "--baseline 'C' is not a value of 'variant'"),
     ],
 )
 def test_invalid_options_raise_and_write_nothing(folder, tmp_path, options, told):
@@ -449,19 +399,6 @@ def test_slider_turns_the_verdict_at_the_tolerance(open_page, folder):
     assert places[0] < places[1] < places[2]
     page.get_by_role("button", name="Back to the 20 assumed").click()
     assert page.locator(".count").text_content() == "20"
-
-
-def test_slider_of_one_mean(open_page, folder):
-    page, asked = open_page(folder / "one.html"), Asked(contamination=5)
-    found = curve_of([np.concatenate(samples())], asked, bound=9.5)
-    assert move(page, found.stands)[1] == "above 9.5"
-    assert move(page, found.stands + 1)[1] == "not settled"
-
-
-def test_page_is_usable_by_keyboard(open_page, folder):
-    page = open_page(folder / "ab.html")
-    page.keyboard.press("Tab")
-    assert page.locator(".skip").evaluate("e => e === document.activeElement")
     slider = page.get_by_role("slider", name="Corrupt rows among 2 000, B against A")
     slider.focus()
     page.keyboard.press("ArrowRight")
@@ -469,25 +406,25 @@ def test_page_is_usable_by_keyboard(open_page, folder):
     assert slider.get_attribute("aria-valuetext") == "21 corrupt rows: B is larger"
     assert page.locator("#outcome-0").get_attribute("aria-live") == "polite"
     assert page.locator("svg.picture:not([role=img][aria-label])").count() == 0
-    levels = page.locator("h1, h2, h3").evaluate_all("all => all.map(e => +e.tagName[1])")
-    assert levels == [1, 2, 3, 2, 2, 2, 2, 2, 2]
     assert page.locator("table").count() == page.locator("table > caption").count()
 
 
-def test_verdicts_fit_a_phone(open_page, folder):
-    page = open_page(folder / "ab.html")
+def test_page_on_a_phone_without_scripts_in_the_dark_and_on_paper(open_page, folder):
+    page = open_page(folder / "ab.html", java_script_enabled=False, color_scheme="dark")
+    assert not page.locator(".control").is_visible()
+    assert page.locator("#outcome-0 .verdict").text_content() == "B is larger"
+    paper = "getComputedStyle(document.body).backgroundColor"
+    page = open_page(folder / "ab.html", color_scheme="dark")
+    assert page.evaluate(paper) == "rgb(20, 24, 29)"
     page.set_viewport_size({"width": 390, "height": 800})
     for box in page.locator(".cards").all():
         assert box.evaluate("e => e.parentElement.scrollWidth <= e.parentElement.clientWidth")
-    lift = page.locator("td[data-head='lift interval']").first
-    assert lift.bounding_box()["x"] + lift.bounding_box()["width"] <= 390
-    assert lift.evaluate("e => getComputedStyle(e, '::before').content") == '"lift interval"'
-
-
-def test_page_without_scripts_shows_the_verdict(open_page, folder):
-    page = open_page(folder / "ab.html", java_script_enabled=False)
-    assert not page.locator(".control").is_visible()
-    assert page.locator("#outcome-0 .verdict").text_content() == "B is larger"
+    page.emulate_media(media="print")
+    assert page.evaluate(paper) == "rgb(255, 255, 255)"
+    assert not page.locator("#slider-0").is_visible()
+    printed = page.pdf(prefer_css_page_size=True)
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2
+    check_widths(open_page(folder / "nasty.html"))
 
 
 def test_markup_in_the_data_is_shown_as_text(open_page, folder):
@@ -500,19 +437,3 @@ def test_markup_in_the_data_is_shown_as_text(open_page, folder):
     assert page.locator("#curve-0 h3").text_content() == f"{NASTY} against A"
     last = embedded(folder / "nasty.html")[0]["last"]
     assert move(page, last)[1] == "not settled"
-
-
-def test_page_fits_narrow_screens(open_page, folder):
-    for name in ("ab", "nasty"):
-        check_widths(open_page(folder / f"{name}.html"))
-
-
-def test_dark_mode_and_print(open_page, folder):
-    page = open_page(folder / "ab.html", color_scheme="dark")
-    paper = "getComputedStyle(document.body).backgroundColor"
-    assert page.evaluate(paper) == "rgb(20, 24, 29)"
-    page.emulate_media(media="print")
-    assert page.evaluate(paper) == "rgb(255, 255, 255)"
-    assert not page.locator("#slider-0").is_visible()
-    printed = page.pdf(prefer_css_page_size=True)
-    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2
