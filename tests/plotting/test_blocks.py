@@ -51,14 +51,9 @@ def test_band_contains_the_median_of_any_corrupt_blocks():
     assert not ax.patches
     (span,) = ax.collections[0].get_segments()
     assert span[:, 0].tolist() == [2.0, 8.0]
-    for moved in ([1e9] * 3, [-1e9] * 3):
-        for rows in ([0, 1, 2], [8, 9, 10], [4, 5, 6]):
-            corrupted = values.copy()
-            corrupted[rows] = moved
-            assert 2.0 <= np.median(corrupted) <= 8.0
 
 
-@pytest.mark.parametrize(("n_blocks", "n_corrupt"), [(10, 0), (6, 3), (5, 3), (3, 10), (1, 0), (2, 1)])
+@pytest.mark.parametrize(("n_blocks", "n_corrupt"), [(10, 0), (6, 3), (3, 10), (1, 0)])
 def test_no_band_without_a_clean_majority(n_blocks, n_corrupt):
     ax = drawn(ov.mean(normal(60), contamination=n_corrupt, n_blocks=n_blocks, rng=0).plot())
     assert not ax.collections
@@ -77,24 +72,18 @@ def test_plot_uses_the_given_axes():
 def test_plot_of_one_column():
     x = normal((200, 2)) + np.array([0, 100])
     result = ov.mean(pd.DataFrame(x, columns=["near", "far"]), contamination=2, rng=0, vote="median")
-    for column, name in enumerate(("near", "far")):
-        display = result.plot(column=column)
-        np.testing.assert_array_equal(display.block_values, np.sort(result.block_values[:, column]))
-        assert display.estimate == result.estimate[column]
-        assert display.plain == pytest.approx(result.plain[column])
-        assert drawn(display).get_xlabel() == f"mean of a block ({name})"
-    unnamed = ov.mean(x, contamination=2, rng=0, vote="median").plot(column=1)
-    assert unnamed.ax_.get_xlabel() == "mean of a block"
+    display = result.plot(column=1)
+    np.testing.assert_array_equal(display.block_values, np.sort(result.block_values[:, 1]))
+    assert display.estimate == result.estimate[1]
+    assert display.plain == pytest.approx(result.plain[1])
+    assert drawn(display).get_xlabel() == "mean of a block (far)"
+    higher = ov.mean(normal((60, 2, 3)), contamination=1, rng=0, vote="median")
+    display = BlocksDisplay.from_estimate(higher, column=4)
+    assert display.estimate == higher.estimate[1, 1]
+    assert display.plot().ax_.get_xlabel() == "mean of a block"
 
 
-def test_columns_of_higher_arrays_are_counted_in_order():
-    result = ov.mean(normal((60, 2, 3)), contamination=1, rng=0, vote="median")
-    display = BlocksDisplay.from_estimate(result, column=4)
-    assert display.estimate == result.estimate[1, 1]
-    np.testing.assert_array_equal(display.block_values, np.sort(result.block_values[:, 1, 1]))
-
-
-@pytest.mark.parametrize("column", [-1, 2, 10])
+@pytest.mark.parametrize("column", [-1, 2])
 def test_missing_column_raises(column):
     for result in (
         ov.mean(normal((50, 2)), contamination=1, vote="median"),
@@ -102,11 +91,6 @@ def test_missing_column_raises(column):
     ):
         with pytest.raises(ValueError, match=f"column={column} does not exist: there are 2 columns, numbered from 0"):
             result.plot(column=column)
-    with pytest.raises(ValueError, match=f"column={column} does not exist"):
-        ov.mean(normal(50), contamination=1, vote="median").plot(column=column)
-
-
-def test_column_of_wrong_type_raises():
     with pytest.raises(TypeError, match=r"column=0\.5 must be an integer"):
         ov.mean(normal((50, 2)), contamination=1, vote="median").plot(column=0.5)
 
@@ -160,15 +144,6 @@ def test_clipped_block_does_not_clip_the_average():
     assert "average" not in note
 
 
-def test_ordinary_blocks_are_all_shown():
-    display = ov.mean(normal(300), contamination=0, n_blocks=20, rng=0).plot()
-    ax = drawn(display)
-    assert not ax.texts
-    low, high = ax.get_xlim()
-    assert low < display.block_values.min()
-    assert display.block_values.max() < high
-
-
 def test_equal_blocks_can_be_drawn():
     low, high = drawn(ov.mean(np.full(50, 3.0), contamination=2).plot()).get_xlim()
     assert low < 3 < high
@@ -199,7 +174,6 @@ def test_plot_of_a_difference_by_evidence_shows_both_samples():
     assert above.get_xlabel() == "difference from a"
     assert display.ax_.get_title() == f"b - a, difference: {result.estimate:.2f}, between {low:.2f} and {high:.2f}"
     assert {centre + low, centre + high} <= {line.get_xdata()[0] for line in display.ax_.get_lines()}
-    plt.close(display.figure_)
 
 
 def test_plot_of_a_mean_by_evidence_shows_its_interval():
@@ -213,7 +187,6 @@ def test_plot_of_a_mean_by_evidence_shows_its_interval():
     assert f"95 % interval, if sd ≤ {sd:.3g}" in labels_of(display.ax_)
     with pytest.raises(ValueError, match="column=3 has no histogram: there are 1"):
         result.plot(column=3)
-    plt.close(display.figure_)
 
 
 def test_band_of_blocks_is_the_printed_interval():
@@ -288,10 +261,8 @@ def test_every_column_and_every_quantile_has_a_panel():
     display = ov.mean(pl.DataFrame(x, schema=["u", "v", "w"])).plot()
     titles = [ax.get_title() for ax in display.figure_.axes if ax.get_visible()]
     assert [title.partition(":")[0] for title in titles] == ["mean of u", "mean of v", "mean of w"]
-    plt.close(display.figure_)
     display = ov.quantile(x[:, 0], [0.5, 0.9]).plot()
     assert [ax.get_title().partition(":")[0] for ax in display.figure_.axes] == ["quantile p50", "quantile p90"]
-    plt.close(display.figure_)
     assert drawn(ov.mean(x).plot(column=1)).get_title().startswith("mean of column 1: ")
 
 

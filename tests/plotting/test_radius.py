@@ -57,9 +57,7 @@ def test_radius_plot_has_the_steps_of_the_block_size():
     assert "finite variance" in ax.get_title()
 
 
-@pytest.mark.parametrize(
-    ("n_rows", "n_corrupt"), [(1, 0), (2, 0), (3, 1), (9, 2), (30, 2), (100, 49), (2000, 10), (10**8, 1000), (10**8, 0)]
-)
+@pytest.mark.parametrize(("n_rows", "n_corrupt"), [(1, 0), (3, 1), (30, 2), (100, 49), (2000, 10), (10**8, 1000)])
 def test_tick_labels_do_not_overlap(n_rows, n_corrupt):
     display = RadiusDisplay.from_plan(n_rows, contamination=n_corrupt, confidence=0.9).plot()
     ax = drawn(display)

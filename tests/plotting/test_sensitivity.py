@@ -98,9 +98,7 @@ def test_levels_may_start_above_zero():
     ("levels", "estimate", "low", "high"),
     [
         ([0], [1.0], [0.0], [2.0]),
-        ([3], [1.0], [0.0], [2.0]),
         ([40], [1.0], [0.0], [2.0]),
-        ([0], [1.0], [-math.inf], [math.inf]),
         ([0, 1], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]),
         ([0], [math.nan], [-math.inf], [math.inf]),
     ],
@@ -170,7 +168,6 @@ def test_between_two_levels_the_interval_is_that_of_the_larger():
     ("changes", "message"),
     [
         ({"estimate": [1.0]}, r"estimate has shape \(1,\)"),
-        ({"n_corrupt": 3}, r"n_corrupt has shape \(\)"),
         ({"n_corrupt": []}, r"n_corrupt has shape \(0,\)"),
         ({"n_corrupt": LEVELS[::-1]}, "n_corrupt must be increasing numbers of at least 0"),
         ({"n_corrupt": LEVELS - 1}, "n_corrupt must be increasing numbers of at least 0"),
