@@ -12,11 +12,11 @@ from outvote.data.writing import whole, write_text
 def test_permissions_are_kept(tmp_path):
     path = tmp_path / "page.html"
     path.write_text("old")
-    path.chmod(0o600)
+    path.chmod(0o640)
     with whole(path) as partial:
-        assert stat.S_IMODE(partial.stat().st_mode) == 0o600
+        assert stat.S_IMODE(partial.stat().st_mode) == 0o640
         partial.write_text("new")
-    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o640)
 
 
 def test_new_files_have_the_usual_permissions(tmp_path):

@@ -194,8 +194,8 @@ def test_groups_that_do_not_fit_together_are_gathered_in_portions(frame, tmp_pat
     asks = [QUESTIONS[name] for name in ("by group", "by two keys", "quantile by group", "from a baseline")]
     before = [end for ask in asks for end in ends(ask(ov.scan(files)))]
     monkeypatch.setattr(gathered, "HELD", 5000)
-    sizes = Sizes.of({"a": 24_000, "b": 14_000, "c": 1600, "d": 1000}, 1)
-    assert [list(one.finite) for one in sizes.portions(1)] == [["a"], ["b"], ["c", "d"]]
+    sizes = Sizes.of({"a": 24_000, "b": 14_000, "c": 1600, "d": 4000, "e": 1000}, 1)
+    assert [list(one.finite) for one in sizes.portions(1)] == [["a"], ["b"], ["c"], ["d", "e"]]
     assert [end for ask in asks for end in ends(ask(ov.scan(files)))] == pytest.approx(before, rel=1e-9)
 
 
