@@ -22,6 +22,7 @@ from outvote.data.missing import ContradictionError
 from outvote.estimate.premise import UnknownScale
 from outvote.votes.evidence import SortedRows
 from outvote.votes.evidence.factors import factors_for, variance_factors
+from outvote.votes.evidence.kernel import Atoms
 
 ADVERSARIES = ("oblivious", "adaptive")
 ALTERNATIVES = ("two-sided", "less", "greater")
@@ -280,13 +281,13 @@ def test_paying_an_adaptive_adversary_for_hidden_rows_alone_is_caught(monkeypatc
         return [misses(x, m, "adaptive", nan_policy="corrupt") for x in samples]
 
     assert_covers(missed(), delta)
-    right = SortedRows.log_product
+    right = Atoms.of_rows.__func__
 
-    def wrong(self, factor, low, high):
-        paid = self.n_found * (factor.least - factor.norm) if self.adaptive else 0.0
-        return right(self, factor, low, high) - paid
+    def wrong(cls, table, sizes, k, paid=0):
+        return right(cls, table, sizes, k, k)  # of those that were found nothing is paid
 
-    monkeypatch.setattr(SortedRows, "log_product", wrong)
+    monkeypatch.setattr(Atoms, "of_rows", classmethod(wrong))
+    monkeypatch.setattr(SortedRows, "gathered", None)
     assert_fails(missed(), delta)
 
 

@@ -57,7 +57,7 @@ def log_e_of_mean(one: Sample, terms: Terms, bound: float, sign: int) -> float:
     factors = running_factors(one.assume, rows.n_rows / n_plan, n_plan, price, adaptive=rows.adaptive)
     if one.assume is not None:
         unit = scale_of(one.assume)
-        return _least(side.in_units(unit), factors, sign * bound / unit, price)
+        return _least(side.scaled(1 / unit), factors, sign * bound / unit, price)
     return _least_of_cells(side, factors, sign * bound, one.sd, price)
 
 

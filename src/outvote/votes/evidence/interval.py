@@ -139,8 +139,9 @@ def scaled_interval(
     rows: SortedRows, factors: Sequence[Factor], price: float, sd: float, terms: Terms
 ) -> EvidenceInterval:
     """Return the interval that factors in units of sd leave."""
+    rows.check_units(sd)
     if isinstance(rows, RatioRows):
-        return both_ends(rows, terms, lambda side, _: sd * lower_end(side.in_units(sd), factors, price)[0])
+        return both_ends(rows, terms, lambda side, _: sd * lower_end(side.scaled(1 / sd), factors, price)[0])
     if rows.n_values <= rows.droppable:
         return EvidenceInterval(-math.inf, math.inf, math.nan)
     return EvidenceInterval.between(*Scaled(rows.atoms, [sd]).declared(together(factors), price, terms.alternative))

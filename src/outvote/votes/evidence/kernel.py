@@ -191,7 +191,7 @@ class Factors:
         least = 1 - rate * depth / 2
         with np.errstate(divide="ignore"):
             logs = np.log(weight)
-        gain = np.sqrt(rate / (2 * depth * least))
+        gain = np.sqrt(rate / (2 * least)) / np.sqrt(depth)
         return cls(depth, gain, rate * sd * (sd / (2 * depth)), -np.log(least), rate, logs)
 
     @classmethod

@@ -189,7 +189,8 @@ class Scaled:
         """Return numbers as the rows were given, moved outwards by what rounding may do."""
         with np.errstate(over="ignore"):
             low, high = (np.ldexp(one, self._exponent) + self._centre for one in (low, high))
-        return np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
+        outwards = np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
+        return np.where(np.isinf(low), low, outwards[0]), np.where(np.isinf(high), high, outwards[1])
 
     def lacking(self, factors: Sequence[Factors], price: float, low: float, high: float) -> Floats:
         """Return by how much evidence falls short of ruling out all means below an end, and all above the other."""

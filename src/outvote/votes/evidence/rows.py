@@ -38,7 +38,7 @@ class SortedRows:
     >>> rows = SortedRows(np.array([0.0, 1.0, 2.0, 90.0]), 1)
     >>> factor = VarianceFactor(rate=0.1, depth=10.0)
     >>> kept = SortedRows(rows.values[:3], 0)
-    >>> math.isclose(rows.log_product(factor, 0.5, 0.5), kept.log_product(factor, 0.5, 0.5))
+    >>> math.isclose(rows.log_evidence([factor], 0.5, 0.5), kept.log_evidence([factor], 0.5, 0.5))
     True
     """
 
@@ -126,15 +126,13 @@ class SortedRows:
             values = self.values * factor
         return SortedRows(values, self.n_corrupt, self.n_found, adaptive=self.adaptive)
 
-    def in_units(self, sd: float) -> SortedRows:
-        """Return the rows divided by an sd."""
-        found = self.scaled(1 / sd)
-        if self.n_values and not math.isfinite(found.middle):
+    def check_units(self, sd: float) -> None:
+        """Refuse rows that no float holds in units of an sd."""
+        if self.n_values and not math.isfinite(self.middle * (1 / sd)):
             raise ValueError(
                 f"assume declares a scale of {sd:.4g}, and the rows lie near {self.middle:.4g}: no float holds "
                 "their ratio; subtract a typical row from all rows, or declare another scale"
             )
-        return found
 
     def log_evidence(self, factors: Sequence[Factor], low: float, high: float) -> float:
         """Return the logarithm of the evidence of a mixture of factors against all means from one number to another."""
