@@ -24,7 +24,7 @@ ROUNDING = 2.0**-52
 #: No bin is taken to reach farther than this.
 FARTHEST = 2.0**1000
 #: Rows are gathered in bins of this relative width; so many of them say how far most lie from the median.
-_WIDTH, _SAMPLED = 0.005, 256
+_WIDTH, _SAMPLED = 0.01, 256
 
 
 @dataclass(frozen=True)

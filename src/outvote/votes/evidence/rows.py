@@ -16,6 +16,8 @@ from outvote.votes.evidence.scale import central_sd, central_window, median_of_s
 
 #: From so many rows on those that are nearly equal are gathered.
 GATHERED = 1024
+#: So many rows at either end are not gathered, if they may be dropped.
+_APART = 128
 
 
 class SortedRows:
@@ -166,10 +168,10 @@ class SortedRows:
 
     @cached_property
     def gathered(self) -> Bins | None:
-        """The rows in bins of those that are nearly equal, if they are many and few of them may be dropped."""
-        if self.n_values < GATHERED or 8 * self.droppable > self.n_values:
+        """The rows in bins of those that are nearly equal, if they are many."""
+        if self.n_values < GATHERED:
             return None
-        return Bins.of_sorted(self.values, self.droppable)
+        return Bins.of_sorted(self.values, min(self.droppable, _APART))
 
     def central_sd(self) -> float:
         """Return the sd of the rows nearest the median, without as many of the farthest as may be dropped."""

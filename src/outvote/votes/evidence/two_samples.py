@@ -136,7 +136,8 @@ def difference_interval(
     only : int
         1 for the lower end alone, -1 for the upper one.
     beyond : float, optional
-        With `only`: if the end is beyond this number for certain, any number beyond it will do.
+        With `only`: if the end is beyond this number for certain, any number beyond it will do, and if it is not, any
+        that is not.
     """
     found = _running(a, b, terms, relative=relative, only=only)
     if found is not None:
@@ -229,8 +230,12 @@ def _difference_ends(
             if found[0] == -math.inf:  # nothing is ruled out, whatever the other scales say
                 break
             one = test.at(np.array([0 if sign > 0 else 1]))
-            if beyond is not None and one(None, np.array([sign * beyond]))[0] >= 0:
-                continue  # far enough, and no need to know how far
+            if beyond is not None:
+                at = np.array([sign * beyond])
+                if one(None, at)[0] >= 0:
+                    continue  # far enough, and no need to know how far
+                if one(at, at)[0] < 0:
+                    return -sign * math.inf  # not as far as that
             if math.isfinite(found[0]) and (
                 one(None, found)[0] >= 0 or (one(start, found)[0] >= 0 and one(None, start)[0] >= 0)
             ):
