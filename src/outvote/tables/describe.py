@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from outvote.assumptions import Proportion
 from outvote.contamination import Contamination
-from outvote.data.arguments import log_delta_of
 from outvote.data.names import texts_of
-from outvote.estimate.mean import mean
-from outvote.estimate.quantile import quantile
-from outvote.estimate.request import Allowed
+from outvote.estimate.request import Allowed, Request
 from outvote.estimate.suspects import rank
+from outvote.tables.evidence import lines_of_groups
 from outvote.tables.frames import is_boolean, narwhals_frame, numbers_of
+from outvote.tables.gathered import Groups
+from outvote.votes import VoteName
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +28,7 @@ DESCRIBED: dict[str, type] = {
     "min": float, "max": float, "note": str,
 }  # fmt: skip
 #: Random partitions for the count of suspects, and the share of them above which a row counts.
-_PARTITIONS, _SUSPECT = 40, 0.5
+_PARTITIONS, _SUSPECT = 20, 0.5
 
 
 def describe(frame: Any, contamination: Allowed = 0.01, confidence: float = 0.95) -> Any:
@@ -77,20 +78,23 @@ def describe(frame: Any, contamination: Allowed = 0.01, confidence: float = 0.95
         ) from None
     source = source.to_frame() if isinstance(source, nw.Series) else source
     allowed = Contamination.of(contamination).of_sample(0, 1)
-    log_delta_of(confidence)  # refuses a wrong one, which is not for each column to say
-    lines, skipped, failed = [], [], []
+    columns, skipped = list[_Column](), []
     for name, kind in source.schema.items():
         if not (kind.is_numeric() or is_boolean(kind)):
             skipped.append(f"{name} ({kind})")
             continue
-        line, why = _line(numbers_of(source[name]), allowed, confidence, boolean=is_boolean(kind))
-        lines.append({"column": str(name), **line})
-        failed += [f"{name}: {why}"] if why else []
+        values = numbers_of(source[name])
+        columns.append(_Column(str(name), values[~np.isnan(values)], len(values), is_boolean(kind)))
+    request = Request.read(contamination, confidence, vote="auto", votes=VoteName, nan_policy="corrupt")
+    lines, failed = [], []
+    for column, (robust, why) in zip(columns, _means(columns, request), strict=True):
+        lines.append({"column": column.name, **_line(column, allowed), **robust})
+        failed += [f"{column.name}: {why}"] if why else []
     for text, several in (("left out columns that are not numbers", skipped), ("found no interval", failed)):
         if several:
             warnings.warn(f"describe {text}: {'; '.join(several)}", UserWarning, stacklevel=2)
-    columns = {head: [line.get(head) for line in lines] for head in DESCRIBED}
-    return narwhals_frame(columns, {}, source.implementation, DESCRIBED).to_native()
+    table = {head: [line.get(head) for line in lines] for head in DESCRIBED}
+    return narwhals_frame(table, {}, source.implementation, DESCRIBED).to_native()
 
 
 def _text_named(frame: Any) -> Any:
@@ -109,28 +113,47 @@ def _text_named(frame: Any) -> Any:
     return frame
 
 
-def _line(values: Floats, allowed: Contamination, confidence: float, *, boolean: bool) -> tuple[dict[str, Any], str]:
-    """Describe a column, and say why it has no interval, if it has none."""
-    there = values[~np.isnan(values)]
-    counts = {"n": len(there), "missing": len(values) - len(there)}
+class _Column(NamedTuple):
+    """A column: the values that are there, how many lines it has, and whether it holds booleans."""
+
+    name: str
+    values: Floats
+    n_lines: int
+    boolean: bool
+
+
+def _means(columns: Sequence[_Column], request: Request) -> list[tuple[dict[str, Any], str]]:
+    """Return the robust mean of each column, as part of its line, and why there is none or no interval."""
+    found = list[tuple[dict[str, Any], str]]([({}, "it has no values")] * len(columns))
+    for boolean in (False, True):
+        which = [i for i, one in enumerate(columns) if len(one.values) and one.boolean == boolean]
+        if not which:
+            continue
+        ends = np.concatenate([[0], np.cumsum([len(columns[i].values) for i in which])]).astype(np.int64)
+        groups = Groups([(i,) for i in which], [np.concatenate([columns[i].values for i in which])], ends)
+        assume = Proportion() if boolean else None
+        lines = lines_of_groups(groups, ("",), request, (assume,), request.terms)
+        for i, ((_, estimate, low, high, _, _, kind, sd, note),) in zip(which, lines, strict=True):
+            if estimate is None:
+                found[i] = {}, note
+                continue
+            line = {"estimate": estimate, "low": low, "high": high, "premise_sd": sd}
+            found[i] = (line | {"note": ""}, note) if kind == "none" else (line | {"note": note}, "")
+    return found
+
+
+def _line(column: _Column, allowed: Contamination) -> dict[str, Any]:
+    """Describe a column but for its robust mean."""
+    there = column.values
+    counts = {"n": len(there), "missing": column.n_lines - len(there)}
     if not len(there):
-        return counts, "it has no values"
-    suspects = 0  # neither of two values stands out
-    if not ((there == there.min()) | (there == there.max())).all():
+        return counts
+    suspects, least, most = 0, float(there.min()), float(there.max())
+    if not ((there == least) | (there == most)).all():  # neither of two values stands out
         scores = rank(there, [np.arange(len(there))], allowed, _PARTITIONS, 0).scores
         suspects = int((scores > _SUSPECT).sum())
     with np.errstate(over="ignore", invalid="ignore"):
         plain = float(there.mean())
-    quantiles = np.asarray(quantile(there, [0.05, 0.5, 0.95], 0).estimate).tolist()
-    known = dict(zip(("p05", "median", "p95"), quantiles, strict=True))
-    ends = {"min": float(there.min()), "max": float(there.max())}
-    line = counts | {"mean": plain, **known, "suspects": suspects, **ends}
-    try:
-        found = mean(there.astype(bool) if boolean else there, allowed, confidence, nan_policy="corrupt")
-    except ValueError as error:
-        return line, str(error)
-    low, high = (float(end) for end in found.interval)
-    sd = float(np.max(found.certificate.premise_sd))
-    line |= {"estimate": float(found.estimate), "low": low, "high": high, "premise_sd": sd if sd == sd else None}
-    line |= {"note": " ".join(found.remarks)}
-    return line, "" if math.isfinite(high - low) else found.certificate.note
+    ranks = [-(-len(there) * percent // 100) - 1 for percent in (5, 50, 95)]  # those of `quantile`
+    known = dict(zip(("p05", "median", "p95"), np.partition(there, ranks)[ranks].tolist(), strict=True))
+    return counts | {"mean": plain, **known, "suspects": suspects, "min": least, "max": most}
