@@ -91,7 +91,7 @@ def test_long_products_lose_next_to_nothing():
         for factor in FACTORS[:3]:
             with np.errstate(over="ignore"):
                 e = np.sort(np.log(factor_of(factor, x, 0.1)))[: len(x) - 95]
-            assert SortedRows(x, 95).log_evidence([factor], 0.1, 0.1) == pytest.approx(e.sum(), rel=1e-4)
+            assert SortedRows(x, 95).log_evidence([factor], 0.1, 0.1) == pytest.approx(e.sum(), rel=1e-4, abs=0.02)
 
 
 def test_rows_found_corrupt_use_up_the_drops():
