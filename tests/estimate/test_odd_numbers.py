@@ -100,7 +100,7 @@ def test_rows_of_any_size_contradict_a_small_sd(size):
 
 
 def test_tolerances_and_ratios_of_the_largest_rows_say_nothing():
-    assert "do not settle" in str(ov.tolerance(np.array([1e307, -1e307] * 30), G, assume=UNIT))
+    assert "it is not settled whether" in str(ov.tolerance(np.array([1e307, -1e307] * 30), G, assume=UNIT))
     assert "do not settle" in str(ov.tolerance([LARGEST] * 3, [1.0] * 3, assume=ov.SubGaussian(1.0)))
     with pytest.raises(ValueError, match="the rows contradict"):
         ov.difference(np.array([LARGEST, -LARGEST] * 30), G, assume=UNIT, relative=True)

@@ -163,8 +163,8 @@ def test_intervals_of_many_rows_are_those_without_bins(law, assume):
         assert found.empty
         return
     width = exact.high - exact.low
-    assert found.low <= exact.low + 1e-6 * width
-    assert found.high >= exact.high - 1e-6 * width
+    assert found.low <= exact.low + 1e-3 * width  # these rows are gathered, too
+    assert found.high >= exact.high - 1e-3 * width
     assert found.high - found.low - width < 0.02 * width
 
 
