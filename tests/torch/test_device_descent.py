@@ -71,7 +71,9 @@ def test_risks_choice_and_gradient_equal_numpy(loss, clipped, centre, n_blocks, 
 
 
 @pytest.mark.parametrize(
-    ("loss", "rule"), zip(LOSSES, ["normalised", "clipped", "polyak", "plain"], strict=True), ids=str
+    ("loss", "rule"),
+    zip(LOSSES, ["normalised", "clipped", "polyak", "plain"], strict=True),
+    ids=lambda given: given if isinstance(given, str) else type(given).__name__,
 )
 def test_step_of_an_epoch_equals_numpy(loss, rule, monkeypatch):
     rng = np.random.default_rng(2)
